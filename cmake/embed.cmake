@@ -1,0 +1,12 @@
+# Writes OUT, a C file that holds each of FILES as a byte array: tn_arch_builtin[] = {name, text, size}, ended by
+# a NULL name.
+set(arrays "")
+set(rows "")
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME_WE)
+  file(READ ${file} hex HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+  string(APPEND arrays "static const char ${name}_yaml[] = {${bytes}};\n")
+  string(APPEND rows "    {\"${name}\", ${name}_yaml, sizeof ${name}_yaml},\n")
+endforeach()
+file(WRITE ${OUT} "#include \"src/model/arch.h\"\n\n${arrays}\nconst tn_arch_source tn_arch_builtin[] = {\n${rows}    {0, 0, 0}};\n")

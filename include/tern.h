@@ -1,0 +1,243 @@
+/* tern: run language models on the CPU you have.
+ *
+ * The one public header. Three handles: a model (a file, read-only, shared by any number of threads), a session
+ * (one sequence of tokens and its cache, used by one thread at a time) and a generator (text from a session).
+ *
+ * Conventions
+ *   Every function that can fail returns tern_status and takes a tern_error, which may be NULL. On failure the
+ *   out parameters are NULL or zero and nothing is left to free. The library never exits, aborts on input, prints,
+ *   or keeps global state, but for the table of kernels, filled once.
+ *   Options are structs whose first member is their size: fill one with its ..._defaults function, then set what
+ *   you want. NULL means the defaults.
+ *   Text is UTF-8 with an explicit length; bytes of any value are accepted.
+ *   Logits depend on the model file and the tokens before them, and on nothing else. */
+#ifndef TERN_H
+#define TERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TERN_VERSION_MAJOR 0
+#define TERN_VERSION_MINOR 1
+#define TERN_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define TERN_API __attribute__((visibility("default")))
+#else
+#define TERN_API
+#endif
+
+typedef enum tern_status {
+    TERN_OK = 0,
+    TERN_ERR_ARG,         /* a parameter that cannot be meant */
+    TERN_ERR_IO,          /* the operating system refused */
+    TERN_ERR_FORMAT,      /* a file contradicts its format or itself */
+    TERN_ERR_UNSUPPORTED, /* well formed, but not computable by this version */
+    TERN_ERR_MEMORY,      /* out of memory, or more would be needed than there is */
+    TERN_ERR_FULL,        /* the context has no room for the tokens */
+    TERN_ERR_NUMERIC,     /* a logit that is not finite */
+    TERN_ERR_CANCELLED    /* a progress callback returned false */
+} tern_status;
+
+typedef struct tern_error {
+    tern_status code;
+    char message[512]; /* "WHAT: WHERE: WHY", NUL-terminated UTF-8 without control characters */
+} tern_error;
+
+typedef struct tern_model tern_model;
+typedef struct tern_session tern_session;
+typedef struct tern_generator tern_generator;
+
+/* "0.1.0" */
+TERN_API const char *tern_version(void);
+
+/* ---- Model ---------------------------------------------------------------------------------------------- */
+
+typedef enum tern_open_level {
+    TERN_OPEN_ALL,     /* ready to compute */
+    TERN_OPEN_VOCAB,   /* the tokenizer alone: weights may be absent */
+    TERN_OPEN_METADATA /* the file's metadata and tensor list alone: any well-formed file */
+} tern_open_level;
+
+typedef struct tern_model_options {
+    size_t size;
+    tern_open_level level;
+    const char *pre_tokenizer; /* NULL: what the file says */
+    const char *arch_file;     /* NULL, or a YAML description that adds or replaces an architecture */
+    /* NULL, or told of things that are odd but no error (a tensor that no step uses). The line is safe to print. */
+    void (*warn)(void *user, const char *line);
+    void *user;
+} tern_model_options;
+
+TERN_API void tern_model_options_defaults(tern_model_options *options);
+
+/* Maps and validates a model file (a split file by its first shard). The file must stay as it is while open. */
+TERN_API tern_status tern_model_open(const char *path, const tern_model_options *options, tern_model **out,
+                                     tern_error *err);
+
+/* All sessions of the model must be closed first. NULL is fine. */
+TERN_API void tern_model_close(tern_model *model);
+
+typedef struct tern_model_info {
+    const char *path, *format, *architecture, *name; /* owned by the model; "" where the file says nothing */
+    uint64_t file_bytes;    /* all shards */
+    uint32_t n_shards;
+    uint64_t n_params;      /* elements of all tensors */
+    uint32_t n_vocab;       /* 0 without a vocabulary */
+    uint32_t n_ctx_train;   /* longest sequence the model was made for; 0 unless opened whole, as the rest */
+    uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim;
+    const char *tokenizer;  /* "gpt2/smollm" */
+} tern_model_info;
+
+TERN_API void tern_model_info_get(const tern_model *model, tern_model_info *info);
+
+/* Metadata entry i < tern_model_n_metadata: key, type name ("u32", "string[]") and its value as text, arrays
+ * cut to their first max_items elements. `value` is written to buffer (NUL-terminated, escaped, cut to cap bytes);
+ * returns false past the end. */
+TERN_API uint64_t tern_model_n_metadata(const tern_model *model);
+TERN_API bool tern_model_metadata(const tern_model *model, uint64_t i, uint64_t max_items, char *key, size_t key_cap,
+                                  char *type, size_t type_cap, char *value, size_t value_cap);
+
+typedef struct tern_tensor_info {
+    const char *name; /* owned by the model; escape before printing */
+    const char *type; /* "Q4_K" */
+    uint32_t n_dims;
+    uint64_t dims[4];
+    uint64_t n_bytes;
+    bool computable; /* this version has kernels for the type */
+} tern_tensor_info;
+
+TERN_API uint64_t tern_model_n_tensors(const tern_model *model);
+TERN_API bool tern_model_tensor(const tern_model *model, uint64_t i, tern_tensor_info *info);
+
+/* Copies untrusted bytes with control bytes and bad UTF-8 as \xNN; NUL-terminates, returns the length written. */
+TERN_API size_t tern_escape(char *dst, size_t cap, const char *text, size_t n);
+
+/* ---- Tokens --------------------------------------------------------------------------------------------- */
+
+enum {
+    TERN_TOKENIZE_BOS = 1,    /* BOS (and EOS) where the vocabulary asks for it */
+    TERN_TOKENIZE_SPECIAL = 2 /* text of control tokens becomes those tokens */
+};
+
+/* *ids is freed by the caller with tern_free. */
+TERN_API tern_status tern_tokenize(const tern_model *model, const char *text, size_t n, unsigned flags, int32_t **ids,
+                                   size_t *n_ids, tern_error *err);
+TERN_API void tern_free(void *memory);
+
+/* The bytes of one token, owned by the model; may be part of a character. Control tokens give their text only if
+ * special. An id out of range gives length 0. */
+TERN_API const char *tern_token_text(const tern_model *model, int32_t id, bool special, size_t *n);
+TERN_API bool tern_token_is_end(const tern_model *model, int32_t id); /* ends a generation */
+
+/* ---- Session -------------------------------------------------------------------------------------------- */
+
+typedef enum tern_kv_type { TERN_KV_F32, TERN_KV_F16 } tern_kv_type;
+
+typedef struct tern_session_options {
+    size_t size;
+    uint32_t n_ctx;     /* positions; 0: what the model was made for, at most 4096 */
+    uint32_t n_batch;   /* tokens computed at once in prefill; default 512 */
+    uint32_t n_threads; /* 0: from the physical cores, affinity and cgroup quota of this process */
+    uint32_t n_outputs; /* rows of logits kept from one eval; default 1, at most n_batch */
+    tern_kv_type kv;    /* default f16 */
+    /* NULL, or called between batches of a prefill; false cancels. */
+    bool (*progress)(void *user, uint32_t done, uint32_t total);
+    void *user;
+} tern_session_options;
+
+TERN_API void tern_session_options_defaults(tern_session_options *options);
+
+typedef struct tern_memory {
+    uint64_t weights_bytes; /* the mapped file */
+    uint64_t kv_bytes;      /* when the context is full; touched only as it fills */
+    uint64_t scratch_bytes; /* activations, logits and per-thread scratch */
+    uint32_t n_ctx_fits;    /* the largest context whose total fits the memory available now */
+} tern_memory;
+
+/* What a session with these options would need, before anything is allocated. */
+TERN_API tern_status tern_session_memory(const tern_model *model, const tern_session_options *options,
+                                         tern_memory *memory, tern_error *err);
+
+TERN_API tern_status tern_session_new(const tern_model *model, const tern_session_options *options,
+                                      tern_session **out, tern_error *err);
+TERN_API void tern_session_free(tern_session *session); /* NULL is fine */
+
+TERN_API uint32_t tern_session_n_ctx(const tern_session *session);
+TERN_API uint32_t tern_session_n_threads(const tern_session *session);
+TERN_API const char *tern_session_isa(const tern_session *session); /* "avx2" */
+TERN_API uint32_t tern_session_position(const tern_session *session); /* tokens so far */
+
+/* Appends n tokens (n >= 1). Keeps the logits of the last n_outputs of them; n_outputs <= the session's n_outputs
+ * and <= n. On failure or cancellation the position is where the last whole batch ended. */
+TERN_API tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
+                                       tern_error *err);
+
+/* n_vocab logits of output row i of the last eval, owned by the session until its next call; NULL if there is no
+ * such row. */
+TERN_API const float *tern_session_logits(const tern_session *session, uint32_t i);
+
+/* Drops every token from `position` on. *kept is the position reached: `position`, or 0 where sliding-window layers no longer
+ * hold what is needed, and then the whole prefix has to be evaluated again. */
+TERN_API tern_status tern_session_truncate(tern_session *session, uint32_t position, uint32_t *kept, tern_error *err);
+
+/* ---- Generator ------------------------------------------------------------------------------------------ */
+
+typedef struct tern_sampling {
+    size_t size;
+    uint64_t seed;
+    float temperature;     /* 0: greedy; default 0.8 */
+    int32_t top_k;         /* 0: all; default 40 */
+    float top_p;           /* 1: all; default 0.95 */
+    float min_p;           /* 0: all; default 0.05 */
+    float repeat_penalty;  /* 1: none, the default */
+    int32_t repeat_last_n; /* tokens it looks back on, -1: all; default 64 */
+} tern_sampling;
+
+TERN_API void tern_sampling_defaults(tern_sampling *sampling);
+
+typedef enum tern_stop_reason {
+    TERN_STOP_NONE,   /* still going */
+    TERN_STOP_END,    /* the model ended its turn */
+    TERN_STOP_STRING, /* a stop string appeared; it and what follows is not part of the text */
+    TERN_STOP_LIMIT,  /* max_tokens */
+    TERN_STOP_FULL    /* the context is full */
+} tern_stop_reason;
+
+typedef struct tern_generator_options {
+    size_t size;
+    const tern_sampling *sampling; /* NULL: defaults */
+    uint64_t max_tokens;           /* UINT64_MAX, the default: none */
+    const char *const *stop;       /* n_stop NUL-terminated strings, copied */
+    size_t n_stop;
+    bool ignore_end; /* go on past end tokens */
+    bool special;    /* write the text of control tokens */
+} tern_generator_options;
+
+TERN_API void tern_generator_options_defaults(tern_generator_options *options);
+
+/* Generates from where the session stands; the session must hold logits (eval with n_outputs >= 1 came last) and
+ * outlive the generator. prompt/n_prompt are the tokens so far, for the repetition penalty; may be NULL/0. */
+TERN_API tern_status tern_generator_new(tern_session *session, const tern_generator_options *options,
+                                        const int32_t *prompt, size_t n_prompt, tern_generator **out, tern_error *err);
+TERN_API void tern_generator_free(tern_generator *generator); /* NULL is fine */
+
+/* Makes one token. *text/*n is what can now be shown: whole characters, possibly none, owned by the generator
+ * until its next call. When *stop is not TERN_STOP_NONE the generation is over and *text is its last piece. */
+TERN_API tern_status tern_generator_next(tern_generator *generator, const char **text, size_t *n,
+                                         tern_stop_reason *stop, tern_error *err);
+
+/* Tokens made so far, and the last of them. */
+TERN_API uint64_t tern_generator_n_tokens(const tern_generator *generator);
+TERN_API int32_t tern_generator_token(const tern_generator *generator);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,19 @@
+/* A read-only memory map of a regular file. */
+#ifndef TN_BASE_FMAP_H
+#define TN_BASE_FMAP_H
+
+#include <stdint.h>
+
+#include "status.h"
+
+typedef struct tn_fmap {
+    const uint8_t *data; /* NULL for an empty file */
+    uint64_t size;
+} tn_fmap;
+
+/* Maps the whole file shared and read-only. Anything but a regular file (FIFO, directory, device) is an error
+ * and never blocks. On failure *out is zero. */
+tn_status tn_fmap_open(tn_fmap *out, const char *path, tn_error *err);
+void tn_fmap_close(tn_fmap *map);
+
+#endif
