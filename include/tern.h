@@ -227,7 +227,7 @@ TERN_API tern_status tern_generator_new(tern_session *session, const tern_genera
                                         const int32_t *prompt, size_t n_prompt, tern_generator **out, tern_error *err);
 TERN_API void tern_generator_free(tern_generator *generator); /* NULL is fine */
 
-/* Makes one token. *text/*n is what can now be shown: whole characters, possibly none, owned by the generator
+/* Makes one token. (*text, *n) is what can now be shown: whole characters, possibly none, owned by the generator
  * until its next call. When *stop is not TERN_STOP_NONE the generation is over and *text is its last piece. */
 TERN_API tern_status tern_generator_next(tern_generator *generator, const char **text, size_t *n,
                                          tern_stop_reason *stop, tern_error *err);
