@@ -102,6 +102,11 @@ TERN_API void tern_model_info_get(const tern_model *model, tern_model_info *info
 TERN_API uint64_t tern_model_n_metadata(const tern_model *model);
 TERN_API bool tern_model_metadata(const tern_model *model, uint64_t i, uint64_t max_items, char *key, size_t key_cap,
                                   char *type, size_t type_cap, char *value, size_t value_cap);
+/* Element `item` of entry i for programs, not escaped: a number in decimal, "true" or "false", or a string's own bytes.
+ * Copies at most cap bytes to dst (no NUL) and returns the length of the whole; SIZE_MAX if there is no such element.
+ * *count, unless NULL, is the number of elements: 1 unless an array, 0 past the end. */
+TERN_API size_t tern_model_metadata_item(const tern_model *model, uint64_t i, uint64_t item, char *dst, size_t cap,
+                                         uint64_t *count);
 
 typedef struct tern_tensor_info {
     const char *name; /* owned by the model; escape before printing */

@@ -6,6 +6,8 @@
 #ifndef TN_BASE_STATUS_H
 #define TN_BASE_STATUS_H
 
+#include <stdbool.h>
+
 typedef enum tn_status {
     TN_OK = 0,
     TN_ERR_ARG,         /* the caller passed something that cannot be meant */
@@ -31,5 +33,8 @@ tn_status tn_fail(tn_error *err, tn_status code, const char *what, const char *w
 /* Copies n bytes of untrusted text to dst (capacity cap, NUL-terminated) with control bytes and bad UTF-8
  * written as \xNN, and returns the length written. Cuts at a whole character. */
 unsigned long tn_escape(char *dst, unsigned long cap, const char *text, unsigned long n);
+
+/* Whether tn_escape would copy the text unchanged: good UTF-8 without control characters. */
+bool tn_is_printable(const char *text, unsigned long n);
 
 #endif

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "../base/status.h"
+#include "../base/vocab.h"
 
-struct tn_vocab_source; /* see below */
 typedef struct tn_tokenizer tn_tokenizer;
 
 typedef enum tn_token_type { /* numbered as in GGUF */
@@ -22,23 +22,6 @@ typedef enum tn_token_type { /* numbered as in GGUF */
     TN_TOKEN_UNUSED,
     TN_TOKEN_BYTE,
 } tn_token_type;
-
-/* What a file says of its vocabulary, already read and checked for shape. Text does not see files: the layer
- * above fills this. Strings are (pointer, length), borrowed. */
-typedef struct tn_vocab_source {
-    const char *model;      /* "gpt2", "llama", ... NUL-terminated; NULL if absent */
-    const char *pre;        /* pre-tokenizer name; NULL if absent */
-    uint32_t n_tokens;
-    const char *const *token_text; /* n_tokens */
-    const uint32_t *token_len;
-    const float *scores;    /* n_tokens or NULL */
-    const int32_t *types;   /* n_tokens or NULL: all normal */
-    uint32_t n_merges;
-    const char *const *merge_text; /* "left right" */
-    const uint32_t *merge_len;
-    int64_t bos, eos, eot, unk; /* ids, -1 if absent */
-    int8_t add_bos, add_eos, add_space_prefix; /* 1, 0, -1: not said (the tokenizer model's default holds) */
-} tn_vocab_source;
 
 /* pre_override, if not NULL, is the pre-tokenizer to use whatever the file says. Errors name the metadata key. */
 tn_status tn_tokenizer_new(const tn_vocab_source *source, const char *pre_override, tn_tokenizer **out, tn_error *err);

@@ -1,0 +1,133 @@
+/* Scalar arithmetic that every variant repeats bit for bit: small-float conversions, exp, the striped sum.
+ *
+ * Plain C whose every operation is exactly rounded (+ - * / fmaf sqrtf), so that any compiler for any
+ * processor gives the same bits when contraction is off. */
+#ifndef TN_KERNELS_REF_MATH_H
+#define TN_KERNELS_REF_MATH_H
+
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+_Static_assert(FLT_EVAL_METHOD == 0, "float operations must be rounded to float");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "blocks are read as little-endian");
+
+static inline float tn_f32_from_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint32_t tn_f32_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Unaligned little-endian loads. */
+static inline uint16_t tn_load_u16(const uint8_t *p) {
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline uint32_t tn_load_u32(const uint8_t *p) {
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* IEEE half to float, exact. A NaN keeps its sign and payload and becomes quiet, as processors do it. */
+static inline float tn_f16_to_f32(uint16_t h) {
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = (h >> 10) & 31, mantissa = h & 0x3ff;
+    if (exponent == 0) { /* zero or subnormal: mantissa * 2^-24, exact */
+        float magnitude = (float)mantissa * 0x1p-24f;
+        return tn_f32_from_bits(sign | tn_f32_bits(magnitude));
+    }
+    if (exponent == 31) {
+        uint32_t quiet = mantissa ? 0x400000 : 0;
+        return tn_f32_from_bits(sign | 0x7f800000 | quiet | mantissa << 13);
+    }
+    return tn_f32_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+/* Float to IEEE half, to nearest even; beyond 65504 by half a step or more gives infinity. A NaN keeps its
+ * sign and the top of its payload and becomes quiet, as processors do it. */
+static inline uint16_t tn_f32_to_f16(float x) {
+    uint32_t bits = tn_f32_bits(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
+    if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 */
+    if (magnitude < 0x38800000) { /* below 2^-14: adding 0.5 leaves units of 2^-24 in the low bits, rounded */
+        return (uint16_t)(sign | (tn_f32_bits(tn_f32_from_bits(magnitude) + 0.5f) - 0x3f000000));
+    }
+    uint32_t odd = magnitude >> 13 & 1; /* carries into the exponent are right as they are */
+    return (uint16_t)(sign | ((magnitude - 0x38000000 + 0xfff + odd) >> 13));
+}
+
+static inline float tn_bf16_to_f32(uint16_t h) {
+    return tn_f32_from_bits((uint32_t)h << 16);
+}
+
+/* 2^(e - 128): half the e8m0 scale of the OCP microscaling formats. e < 2 are the subnormals 2^-128, 2^-127.
+ */
+static inline float tn_e8m0_half_to_f32(uint8_t e) {
+    return tn_f32_from_bits(e < 2 ? (uint32_t)0x200000 << e : (uint32_t)(e - 1) << 23);
+}
+
+/* e^x (Cody & Waite's reduction, the polynomial of Cephes expf). The operations, in this order:
+ *   NaN -> NaN, x > 88 -> +infinity, x < -87.3 -> +0; no result is subnormal
+ *   z = x * LOG2E
+ *   n = (z + 1.5*2^23) - 1.5*2^23            to nearest even, exact
+ *   r = fma(n, -LN2_HI, x), r = fma(n, -LN2_LO, r)
+ *   p = P0; p = fma(p, r, P1) ... fma(p, r, P5)
+ *   y = fma(p, r * r, r) + 1
+ *   y * 2^n, 2^n made of exponent bits: -126 <= n <= 127, exact */
+#define TN_EXP_MAX    88.0f
+#define TN_EXP_MIN    (-87.3f)
+#define TN_EXP_LOG2E  1.44269504088896341f
+#define TN_EXP_ROUND  12582912.0f
+#define TN_EXP_LN2_HI 0.693359375f
+#define TN_EXP_LN2_LO (-2.12194440e-4f)
+#define TN_EXP_P0     1.9875691500e-4f
+#define TN_EXP_P1     1.3981999507e-3f
+#define TN_EXP_P2     8.3334519073e-3f
+#define TN_EXP_P3     4.1665795894e-2f
+#define TN_EXP_P4     1.6666665459e-1f
+#define TN_EXP_P5     5.0000001201e-1f
+
+static inline float tn_exp_f32(float x) {
+    if (x != x) return x;
+    if (x > TN_EXP_MAX) return INFINITY;
+    if (x < TN_EXP_MIN) return 0.0f;
+    float n = (x * TN_EXP_LOG2E + TN_EXP_ROUND) - TN_EXP_ROUND;
+    float r = fmaf(n, -TN_EXP_LN2_HI, x);
+    r = fmaf(n, -TN_EXP_LN2_LO, r);
+    float p = TN_EXP_P0;
+    p = fmaf(p, r, TN_EXP_P1);
+    p = fmaf(p, r, TN_EXP_P2);
+    p = fmaf(p, r, TN_EXP_P3);
+    p = fmaf(p, r, TN_EXP_P4);
+    p = fmaf(p, r, TN_EXP_P5);
+    float y = fmaf(p, r * r, r) + 1.0f;
+    return y * tn_f32_from_bits((uint32_t)((int32_t)n + 127) << 23);
+}
+
+/* The sum of eight stripes, in the one order that is used everywhere. */
+static inline float tn_join8(const float s[8]) {
+    return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+}
+
+/* Continues the stripes s with n more terms a_i * b_i; term 0 falls on stripe 0. */
+static inline void tn_stripes8(float s[8], const float *a, const float *b, size_t n) {
+    for (size_t i = 0; i < n; i++) s[i % 8] = fmaf(a[i], b[i], s[i % 8]);
+}
+
+static inline float tn_dot8(const float *a, const float *b, size_t n) {
+    float s[8] = {0};
+    tn_stripes8(s, a, b, n);
+    return tn_join8(s);
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* The reference's rows of the kernel table: all of them. */
+#include "ref.h"
+
+static void fill_weights(tn_weight_kernels weight[TN_DTYPE_COUNT]) {
+    weight[TN_DTYPE_F32] =
+        (tn_weight_kernels){tn_dequantize_f32_ref, tn_matmul_f32_f32_ref, tn_matmul_f32_f32_ref};
+    weight[TN_DTYPE_F16] =
+        (tn_weight_kernels){tn_dequantize_f16_ref, tn_matmul_f16_f32_ref, tn_matmul_f16_f32_ref};
+    weight[TN_DTYPE_BF16] =
+        (tn_weight_kernels){tn_dequantize_bf16_ref, tn_matmul_bf16_f32_ref, tn_matmul_bf16_f32_ref};
+#define X(NAME, name, elems, sub, has_min)                                                                   \
+    weight[TN_DTYPE_##NAME] = (tn_weight_kernels){tn_dequantize_##name##_ref, tn_matmul_##name##_q8_ref,     \
+                                                  tn_matmul_##name##_q8_ref};
+    TN_BLOCK_TYPES(X)
+#undef X
+}
+
+void tn_kernels_fill_ref(tn_kernels *table) {
+    *table = (tn_kernels){
+        .isa = TN_ISA_REF,
+        .quantize = {[TN_ACT_F32] = tn_quantize_f32_ref,
+                     [TN_ACT_Q8_32] = tn_quantize_q8_32_ref,
+                     [TN_ACT_Q8_256] = tn_quantize_q8_256_ref},
+        .rms_norm = tn_rms_norm_ref,
+        .rope_halves = tn_rope_halves_ref,
+        .rope_adjacent = tn_rope_adjacent_ref,
+        .add = tn_add_ref,
+        .scale = tn_scale_ref,
+        .silu_mul = tn_silu_mul_ref,
+        .gelu_mul = tn_gelu_mul_ref,
+        .attn = {[TN_KV_F32] = tn_attn_f32_ref, [TN_KV_F16] = tn_attn_f16_ref},
+        .attn_join = tn_attn_join_ref,
+        .kv_store = {[TN_KV_F32] = tn_kv_store_f32_ref, [TN_KV_F16] = tn_kv_store_f16_ref},
+        .kv_bytes = {[TN_KV_F32] = 4, [TN_KV_F16] = 2},
+    };
+    fill_weights(table->weight);
+}

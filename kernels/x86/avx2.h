@@ -1,0 +1,29 @@
+/* The AVX2 set's own functions, for its rows of the kernel table in init_avx2.c. Needs AVX2, FMA and F16C. */
+#ifndef TN_KERNELS_X86_AVX2_H
+#define TN_KERNELS_X86_AVX2_H
+
+#include <stdbool.h>
+
+#include "../kernels.h"
+
+/* X(NAME, name): weight types met by quantized activations. */
+#define TN_AVX2_Q32_TYPES(X)                                                                                         \
+    X(Q4_0, q4_0) X(Q4_1, q4_1) X(Q5_0, q5_0) X(Q5_1, q5_1) X(Q8_0, q8_0) X(IQ4_NL, iq4_nl) X(MXFP4, mxfp4)
+
+#define X(NAME, name) tn_matmul_fn tn_gemm_##name##_q8_avx2, tn_gemv_##name##_q8_avx2;
+TN_AVX2_Q32_TYPES(X)
+#undef X
+
+tn_quantize_fn tn_quantize_q8_32_avx2, tn_quantize_q8_256_avx2;
+
+tn_rms_norm_fn tn_rms_norm_avx2;
+tn_rope_fn tn_rope_halves_avx2, tn_rope_adjacent_avx2;
+tn_add_fn tn_add_avx2;
+tn_scale_fn tn_scale_avx2;
+tn_glu_fn tn_silu_mul_avx2, tn_gelu_mul_avx2;
+
+tn_attn_fn tn_attn_f32_avx2, tn_attn_f16_avx2;
+tn_attn_join_fn tn_attn_join_avx2;
+tn_kv_store_fn tn_kv_store_f16_avx2;
+
+#endif

@@ -1,0 +1,29 @@
+/* The rows of the kernel table that AVX2 overwrites. The copies (F32 activations and cache) and the dequantizers,
+ * which only embedding rows go through, stay the reference's. */
+#include "avx2.h"
+
+static void fill_weights(tn_weight_kernels weight[TN_DTYPE_COUNT]) {
+#define X(NAME, name)                                                                                                \
+    weight[TN_DTYPE_##NAME].gemv = tn_gemv_##name##_q8_avx2;                                                         \
+    weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_q8_avx2;
+    TN_AVX2_Q32_TYPES(X)
+#undef X
+}
+
+void tn_kernels_fill_avx2(tn_kernels *table) {
+    table->isa = TN_ISA_AVX2;
+    fill_weights(table->weight);
+    table->quantize[TN_ACT_Q8_32] = tn_quantize_q8_32_avx2;
+    table->quantize[TN_ACT_Q8_256] = tn_quantize_q8_256_avx2;
+    table->rms_norm = tn_rms_norm_avx2;
+    table->rope_halves = tn_rope_halves_avx2;
+    table->rope_adjacent = tn_rope_adjacent_avx2;
+    table->add = tn_add_avx2;
+    table->scale = tn_scale_avx2;
+    table->silu_mul = tn_silu_mul_avx2;
+    table->gelu_mul = tn_gelu_mul_avx2;
+    table->attn[TN_KV_F32] = tn_attn_f32_avx2;
+    table->attn[TN_KV_F16] = tn_attn_f16_avx2;
+    table->attn_join = tn_attn_join_avx2;
+    table->kv_store[TN_KV_F16] = tn_kv_store_f16_avx2;
+}

@@ -1,0 +1,95 @@
+/* Arena chunks form a list whose head is the one being filled.
+ *
+ *   | header | pad to 64 | allocation | pad | allocation | ... free ... |
+ *
+ * An allocation that is large beside a chunk gets one of its own behind the head, so the head's room is not
+ * lost. calloc gives zeroed memory, and for large chunks does so without touching the pages. */
+#include "arena.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "checked.h"
+
+#define CHUNK_BYTES ((size_t)64 << 10)
+
+struct tn_arena_chunk {
+    struct tn_arena_chunk *next;
+    uint8_t *free, *end;
+};
+
+static struct tn_arena_chunk *chunk_new(tn_arena *arena, size_t payload_bytes) {
+    size_t bytes;
+    if (__builtin_add_overflow(payload_bytes, sizeof(struct tn_arena_chunk) + 63, &bytes)) return NULL;
+    struct tn_arena_chunk *chunk = calloc(1, bytes);
+    if (!chunk) return NULL;
+    chunk->free = (uint8_t *)(chunk + 1);
+    chunk->end = (uint8_t *)chunk + bytes;
+    arena->total_bytes += bytes;
+    return chunk;
+}
+
+/* NULL if the chunk has no room. */
+static void *chunk_take(struct tn_arena_chunk *chunk, size_t bytes, size_t align) {
+    size_t pad = (size_t)(-(uintptr_t)chunk->free & (align - 1));
+    size_t left = (size_t)(chunk->end - chunk->free);
+    if (left < pad || left - pad < bytes) return NULL;
+    void *result = chunk->free + pad;
+    chunk->free += pad + bytes;
+    return result;
+}
+
+void *tn_arena_alloc(tn_arena *arena, size_t n, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes)) return NULL;
+    size_t align = bytes >= 64 ? 64 : 16;
+    void *result = arena->head ? chunk_take(arena->head, bytes, align) : NULL;
+    if (result) return result;
+    bool own = bytes > CHUNK_BYTES / 4;
+    struct tn_arena_chunk *chunk = chunk_new(arena, own ? bytes : CHUNK_BYTES);
+    if (!chunk) return NULL;
+    if (own && arena->head) {
+        chunk->next = arena->head->next;
+        arena->head->next = chunk;
+    } else {
+        chunk->next = arena->head;
+        arena->head = chunk;
+    }
+    return chunk_take(chunk, bytes, align);
+}
+
+char *tn_arena_strdup(tn_arena *arena, const char *text, size_t n) {
+    if (n == SIZE_MAX) return NULL;
+    char *copy = tn_arena_alloc(arena, n + 1, 1);
+    if (copy && n > 0) memcpy(copy, text, n);
+    return copy;
+}
+
+void tn_arena_free(tn_arena *arena) {
+    for (struct tn_arena_chunk *chunk = arena->head, *next; chunk; chunk = next) {
+        next = chunk->next;
+        free(chunk);
+    }
+    *arena = (tn_arena){0};
+}
+
+/* 0 when it does not fit. */
+static size_t whole_pages(size_t bytes) {
+    uint64_t rounded;
+    if (!tn_align_u64(bytes, (uint64_t)sysconf(_SC_PAGESIZE), &rounded) || rounded > SIZE_MAX) return 0;
+    return (size_t)rounded;
+}
+
+void *tn_reserve(size_t bytes) {
+    size_t size = whole_pages(bytes);
+    if (size == 0) return NULL;
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return base == MAP_FAILED ? NULL : base;
+}
+
+void tn_unreserve(void *base, size_t bytes) {
+    if (base) munmap(base, whole_pages(bytes));
+}

@@ -1,0 +1,10 @@
+/* The CPU quota that control groups put on this process. */
+#ifndef TN_BASE_CGROUP_H
+#define TN_BASE_CGROUP_H
+
+/* CPUs' worth of time that the quotas of this process's control group and its parents allow (version 2 and
+ * version 1), rounded up; 0 if there is no limit or none can be read. `root` stands before /proc and /sys: ""
+ * but for tests. */
+int tn_cgroup_cpu_limit(const char *root);
+
+#endif

@@ -1,0 +1,63 @@
+#include "fmap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WHAT "cannot open file"
+
+static const char *kind_name(mode_t mode) {
+    return S_ISDIR(mode)    ? "a directory"
+           : S_ISFIFO(mode) ? "a FIFO"
+           : S_ISCHR(mode)  ? "a character device"
+           : S_ISBLK(mode)  ? "a block device"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a special file";
+}
+
+static int open_retrying(const char *path) {
+    int fd;
+    /* O_NONBLOCK: opening a FIFO without a writer must not wait; it means nothing for regular files. */
+    do fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static tn_status map_fd(tn_fmap *out, int fd, const char *path, tn_error *err) {
+    struct stat st;
+    if (fstat(fd, &st) != 0) return tn_fail(err, TN_ERR_IO, WHAT, path, "%s", strerror(errno));
+    if (!S_ISREG(st.st_mode)) {
+        return tn_fail(err, TN_ERR_IO, WHAT, path, "is %s, expected a regular file", kind_name(st.st_mode));
+    }
+    uint64_t size = (uint64_t)st.st_size;
+    if (size == 0) return TN_OK; /* mmap refuses empty maps */
+    if (size > SIZE_MAX) {
+        return tn_fail(err, TN_ERR_MEMORY, WHAT, path, "%llu bytes exceed the address space",
+                       (unsigned long long)size);
+    }
+    void *data = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED) {
+        return tn_fail(err, errno == ENOMEM ? TN_ERR_MEMORY : TN_ERR_IO, WHAT, path,
+                       "cannot map %llu bytes: %s", (unsigned long long)size, strerror(errno));
+    }
+    *out = (tn_fmap){.data = data, .size = size};
+    return TN_OK;
+}
+
+tn_status tn_fmap_open(tn_fmap *out, const char *path, tn_error *err) {
+    *out = (tn_fmap){0};
+    int fd = open_retrying(path);
+    if (fd < 0) return tn_fail(err, TN_ERR_IO, WHAT, path, "%s", strerror(errno));
+    tn_status status = map_fd(out, fd, path, err);
+    close(fd); /* the map stays */
+    return status;
+}
+
+void tn_fmap_close(tn_fmap *map) {
+    if (map->data) munmap((void *)(uintptr_t)map->data, (size_t)map->size);
+    *map = (tn_fmap){0};
+}

@@ -1,0 +1,134 @@
+#include "pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define relax() _mm_pause()
+#elif defined(__aarch64__)
+#define relax() __asm__ volatile("yield")
+#else
+#define relax() (void)0
+#endif
+
+enum { SPINS = 2000 }; /* some tens of microseconds */
+
+struct tn_pool {
+    /* the barrier: on lines of their own, since waiting threads read `phase` all the time */
+    _Alignas(64) atomic_uint arrived;
+    _Alignas(64) atomic_uint phase;
+    _Alignas(64) atomic_uint sleepers;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    uint32_t n_threads, n_started;
+    bool stop;
+    tn_pool_fn *fn;
+    void *arg;
+    pthread_t threads[]; /* n_threads - 1 */
+};
+
+typedef struct worker {
+    tn_pool *pool;
+    uint32_t index;
+} worker;
+
+static void sleep_until_changed(tn_pool *pool, unsigned phase) {
+    pthread_mutex_lock(&pool->mutex);
+    atomic_fetch_add(&pool->sleepers, 1);
+    while (atomic_load(&pool->phase) == phase) pthread_cond_wait(&pool->wake, &pool->mutex);
+    atomic_fetch_sub(&pool->sleepers, 1);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* The counts are sequentially consistent: the last to arrive changes `phase`, then reads `sleepers`; a sleeper
+ * adds itself, then reads `phase`. One of the two sees the other. */
+void tn_pool_barrier(tn_pool *pool) {
+    if (pool->n_threads == 1) return;
+    const unsigned phase = atomic_load_explicit(&pool->phase, memory_order_acquire);
+    if (atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel) + 1 == pool->n_threads) {
+        atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
+        atomic_store(&pool->phase, phase + 1);
+        if (atomic_load(&pool->sleepers)) {
+            pthread_mutex_lock(&pool->mutex);
+            pthread_cond_broadcast(&pool->wake);
+            pthread_mutex_unlock(&pool->mutex);
+        }
+        return;
+    }
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&pool->phase, memory_order_acquire) != phase) return;
+        relax();
+    }
+    sleep_until_changed(pool, phase);
+}
+
+static void *work(void *arg) {
+    worker w = *(worker *)arg;
+    free(arg);
+    pthread_mutex_lock(&w.pool->mutex); /* until the pool is complete */
+    pthread_mutex_unlock(&w.pool->mutex);
+    for (;;) {
+        tn_pool_barrier(w.pool); /* a job, or the end */
+        if (w.pool->stop) return NULL;
+        w.pool->fn(w.pool->arg, w.index);
+        tn_pool_barrier(w.pool); /* done */
+    }
+}
+
+void tn_pool_run(tn_pool *pool, tn_pool_fn *fn, void *arg) {
+    pool->fn = fn;
+    pool->arg = arg;
+    tn_pool_barrier(pool);
+    fn(arg, 0);
+    tn_pool_barrier(pool);
+}
+
+static bool start(tn_pool *pool, uint32_t index) {
+    worker *w = malloc(sizeof *w);
+    if (!w) return false;
+    *w = (worker){pool, index};
+    if (pthread_create(&pool->threads[index - 1], NULL, work, w) == 0) return true;
+    free(w);
+    return false;
+}
+
+tn_status tn_pool_new(uint32_t n_threads, tn_pool **out, tn_error *err) {
+    *out = NULL;
+    tn_pool *pool = aligned_alloc(64, (sizeof *pool + (n_threads - 1) * sizeof(pthread_t) + 63) & ~(size_t)63);
+    if (!pool) return tn_fail(err, TN_ERR_MEMORY, "cannot start threads", NULL, "out of memory");
+    atomic_init(&pool->arrived, 0);
+    atomic_init(&pool->phase, 0);
+    atomic_init(&pool->sleepers, 0);
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    pool->n_threads = n_threads;
+    pool->n_started = 1;
+    pool->stop = false;
+    pthread_mutex_lock(&pool->mutex);
+    while (pool->n_started < n_threads && start(pool, pool->n_started)) pool->n_started++;
+    pool->n_threads = pool->n_started;
+    pthread_mutex_unlock(&pool->mutex);
+    if (pool->n_started < n_threads) {
+        tn_status s = tn_fail(err, TN_ERR_IO, "cannot start threads", NULL, "thread %u of %u was refused by the system",
+                              pool->n_started + 1, n_threads);
+        tn_pool_free(pool);
+        return s;
+    }
+    *out = pool;
+    return TN_OK;
+}
+
+void tn_pool_free(tn_pool *pool) {
+    if (!pool) return;
+    pool->stop = true;
+    tn_pool_barrier(pool);
+    for (uint32_t i = 1; i < pool->n_threads; i++) pthread_join(pool->threads[i - 1], NULL);
+    pthread_cond_destroy(&pool->wake);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}
+
+uint32_t tn_pool_n_threads(const tn_pool *pool) { return pool->n_threads; }

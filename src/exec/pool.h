@@ -1,0 +1,27 @@
+/* A persistent pool of threads that run one function together and meet at barriers.
+ *
+ * A waiting thread spins for some tens of microseconds, then sleeps: fast when phases are short, harmless when the
+ * processor is shared. The calling thread is thread 0. One caller at a time. */
+#ifndef TN_EXEC_POOL_H
+#define TN_EXEC_POOL_H
+
+#include <stdint.h>
+
+#include "../base/status.h"
+
+typedef struct tn_pool tn_pool;
+typedef void tn_pool_fn(void *arg, uint32_t thread);
+
+/* n_threads >= 1, the caller included. */
+tn_status tn_pool_new(uint32_t n_threads, tn_pool **out, tn_error *err);
+void tn_pool_free(tn_pool *pool); /* NULL is fine; joins the threads */
+
+/* Runs fn(arg, thread) on every thread and returns when all are done. */
+void tn_pool_run(tn_pool *pool, tn_pool_fn *fn, void *arg);
+
+/* Inside fn: returns when every thread has called it. What was written before is visible after. */
+void tn_pool_barrier(tn_pool *pool);
+
+uint32_t tn_pool_n_threads(const tn_pool *pool);
+
+#endif

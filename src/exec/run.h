@@ -1,0 +1,64 @@
+/* Runs a planned program over one batch of tokens.
+ *
+ * Every thread walks all steps. In a step with one row each thread does the row operations for itself, in its private area;
+ * with several rows they are divided, and the threads meet before the products. */
+#ifndef TN_EXEC_RUN_H
+#define TN_EXEC_RUN_H
+
+#include <stdint.h>
+
+#include "../plan/plan.h"
+#include "pool.h"
+
+/* One layer's cache. Position p of head h is at k + h * head_stride + (p % capacity) * pos_stride; capacity is a
+ * multiple of TN_ATTN_CHUNK. */
+typedef struct tn_kv {
+    uint8_t *k, *v;
+    size_t head_stride, pos_stride;
+    uint32_t capacity;
+} tn_kv;
+
+typedef struct tn_run {
+    const tn_plan *plan;
+    tn_pool *pool;
+    uint8_t *shared;       /* plan->shared_bytes, 64-byte aligned */
+    uint8_t *private_base; /* one private area a thread */
+    const tn_kv *kv;       /* one a cache of the graph */
+    tn_kv_type kv_type;
+    float *const *rope;    /* one table a rope of the graph: for each token n_pairs cosines, then n_pairs sines */
+    const int32_t *ids;
+    uint32_t n_tokens, n_outputs; /* rows of TOKENS and OUTPUT values */
+    uint32_t pos;                 /* of the first token */
+    float *logits;                /* n_outputs rows */
+    size_t logits_stride;         /* bytes */
+} tn_run;
+
+/* Computes the batch: stores its keys and values, writes its logits. No allocation, no failure. */
+void tn_run_program(tn_run *run);
+
+/* ---- For the run functions (ops.c, attention.c) --------------------------------------------------------------- */
+
+typedef struct tn_task {
+    tn_run *run;
+    const tn_op *op;
+    const tn_step_range *step;
+    uint32_t thread;
+    size_t n_rows;  /* of the step */
+    tn_range rows;  /* ROW: the rows to make. Else all */
+    tn_range columns; /* MAT, ELEMENT: the columns to make */
+} tn_task;
+
+typedef void tn_op_run_fn(const tn_task *task);
+
+/* Row i of a value, as the task's operation sees it. */
+uint8_t *tn_task_row(const tn_task *task, tn_value_id value, size_t i);
+
+static inline uint8_t *tn_private(const tn_task *task) {
+    return task->run->private_base + task->thread * task->run->plan->private_bytes;
+}
+
+#define X(NAME, name, class, what) void run_##name(const tn_task *task);
+#include "../graph/ops.def"
+#undef X
+
+#endif

@@ -1,0 +1,148 @@
+/* The compute graph of a model: values, and the operations that make them, in an order that can be run.
+ *
+ * Shapes have one symbolic dimension: a value has `rows` rows, as many as the batch has tokens or as many as logits are
+ * asked for, of a fixed width. An operation on OUTPUT rows that reads a TOKEN value reads its last rows.
+ *
+ * tn_graph_fuse then turns the list into steps. Threads meet once between steps (and once more inside a step that has
+ * row operations when there are several rows). */
+#ifndef TN_GRAPH_GRAPH_H
+#define TN_GRAPH_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../base/arena.h"
+#include "../base/dtype.h"
+#include "../base/status.h"
+
+typedef enum tn_op_kind {
+#define X(NAME, name, class, what) TN_OP_##NAME,
+#include "ops.def"
+#undef X
+    TN_OP_COUNT
+} tn_op_kind;
+
+typedef enum tn_op_class { TN_CLASS_ROW, TN_CLASS_MAT, TN_CLASS_ELEMENT, TN_CLASS_HEADS } tn_op_class;
+
+typedef struct tn_op_info {
+    const char *name;
+    tn_op_class class;
+} tn_op_info;
+
+extern const tn_op_info tn_op_infos[TN_OP_COUNT];
+
+typedef enum tn_rows { TN_ROWS_TOKENS, TN_ROWS_OUTPUTS } tn_rows;
+
+/* What a value's rows hold: floats, quantized activations, or attention's partial results. */
+typedef enum tn_layout { TN_LAYOUT_F32, TN_LAYOUT_ACT, TN_LAYOUT_PARTS } tn_layout;
+
+typedef int32_t tn_value_id; /* index into values; -1: none */
+
+typedef struct tn_value {
+    tn_layout layout;
+    tn_act act;     /* layout ACT: Q8_32 or Q8_256 */
+    tn_rows rows;
+    uint32_t width; /* elements a row */
+    int32_t producer, last_use;           /* op indices */
+    int32_t producer_step, last_use_step; /* set by tn_graph_fuse */
+} tn_value;
+
+/* A matrix in a file: n rows of k elements. */
+typedef struct tn_weight {
+    const uint8_t *data;
+    tn_dtype dtype;
+    uint32_t k, n;
+} tn_weight;
+
+typedef struct tn_rope_config {
+    uint32_t n_pairs; /* 0: no rotation */
+    bool halves;      /* pairs (i, i + n_pairs), else (2i, 2i + 1) */
+    double theta, factor;
+    const float *freq_factors; /* n_pairs divisors, or NULL */
+} tn_rope_config;
+
+typedef struct tn_attention_params {
+    uint32_t cache;  /* index into the graph's caches */
+    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t window; /* positions seen, itself included; 0: all */
+    float scale, norm_eps;
+    const float *q_norm, *k_norm; /* head_dim weights, or NULL */
+    uint32_t rope;                /* index into the graph's ropes */
+    bool outputs_only;            /* only OUTPUT rows of the result are read */
+} tn_attention_params;
+
+typedef struct tn_op {
+    tn_op_kind kind;
+    int32_t layer; /* -1: before or after the layers */
+    tn_value_id in[3], out;
+    tn_rows rows; /* of the output */
+    union {
+        tn_weight weight; /* EMBED, MATMUL */
+        struct {
+            const float *weight;
+            float eps;
+        } norm;
+        struct {
+            const float *vector;
+        } bias;
+        struct {
+            float factor;
+        } scale;
+        struct {
+            bool gelu; /* else silu */
+        } glu;
+        struct {
+            tn_act act;
+        } quantize;
+        tn_attention_params attention;
+        struct {
+            uint32_t n_heads, head_dim, window;
+        } join;
+    };
+} tn_op;
+
+/* One layer's key-value cache. */
+typedef struct tn_cache_shape {
+    uint32_t n_kv_heads, head_dim, window;
+} tn_cache_shape;
+
+/* Ops first..end-1: row operations up to mats, then products and what follows them; or one HEADS operation. */
+typedef struct tn_step_range {
+    int32_t first, mats, end;
+    tn_rows rows;
+    bool heads;
+} tn_step_range;
+
+typedef struct tn_graph {
+    tn_arena *arena;
+    tn_op *ops;
+    int32_t n_ops, cap_ops;
+    tn_value *values;
+    int32_t n_values, cap_values;
+    tn_cache_shape *caches;
+    uint32_t n_caches, cap_caches;
+    tn_rope_config *ropes; /* distinct ones */
+    uint32_t n_ropes, cap_ropes;
+    tn_step_range *steps;
+    int32_t n_steps;
+    tn_value_id logits;
+    bool out_of_memory; /* set by any add; checked once at the end */
+} tn_graph;
+
+void tn_graph_init(tn_graph *g, tn_arena *arena);
+
+/* Adds an operation with its inputs (-1 for unused) and parameters filled; sets its output by the operation's shape function
+ * and returns it. rows is taken from op.rows. A shape that does not fit is a bug of the builder (assert). */
+tn_value_id tn_graph_add(tn_graph *g, tn_op op);
+
+uint32_t tn_graph_add_cache(tn_graph *g, tn_cache_shape shape);
+uint32_t tn_graph_add_rope(tn_graph *g, tn_rope_config rope); /* shares equal ones */
+
+/* The value that an operation makes; asserts that the inputs fit (shapes.c). */
+tn_value tn_op_shape(const tn_graph *g, const tn_op *op);
+
+/* Inserts the quantization of activations and groups the operations into steps. */
+tn_status tn_graph_fuse(tn_graph *g, tn_error *err);
+
+#endif

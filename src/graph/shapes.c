@@ -1,0 +1,71 @@
+/* The shape function of every operation: what value it makes, and what it asks of its inputs. Files were checked before the
+ * graph is built, so a shape that does not fit is our own bug. */
+#include <assert.h>
+
+#include "graph.h"
+
+static const tn_value *input(const tn_graph *g, const tn_op *op, int i) {
+    assert(op->in[i] >= 0 && op->in[i] < g->n_values);
+    return &g->values[op->in[i]];
+}
+
+static tn_value floats(uint32_t width) { return (tn_value){.layout = TN_LAYOUT_F32, .act = TN_ACT_F32, .width = width}; }
+
+static tn_value same_floats(const tn_graph *g, const tn_op *op) {
+    assert(input(g, op, 0)->layout == TN_LAYOUT_F32);
+    return floats(input(g, op, 0)->width);
+}
+
+static tn_value shape_embed(const tn_graph *g, const tn_op *op) {
+    (void)g;
+    return floats(op->weight.k);
+}
+
+static tn_value shape_norm(const tn_graph *g, const tn_op *op) { return same_floats(g, op); }
+
+static tn_value shape_quantize(const tn_graph *g, const tn_op *op) {
+    tn_value v = same_floats(g, op);
+    v.layout = TN_LAYOUT_ACT;
+    v.act = op->quantize.act;
+    return v;
+}
+
+static tn_value shape_matmul(const tn_graph *g, const tn_op *op) {
+    assert(input(g, op, 0)->width == op->weight.k);
+    return floats(op->weight.n);
+}
+
+static tn_value shape_bias(const tn_graph *g, const tn_op *op) { return same_floats(g, op); }
+
+static tn_value shape_add(const tn_graph *g, const tn_op *op) {
+    assert(input(g, op, 0)->width == input(g, op, 1)->width && input(g, op, 1)->layout == TN_LAYOUT_F32);
+    return same_floats(g, op);
+}
+
+static tn_value shape_scale(const tn_graph *g, const tn_op *op) { return same_floats(g, op); }
+
+static tn_value shape_glu(const tn_graph *g, const tn_op *op) { return shape_add(g, op); }
+
+static tn_value shape_attention(const tn_graph *g, const tn_op *op) {
+    const tn_attention_params *p = &op->attention;
+    assert(input(g, op, 0)->width == p->n_heads * p->head_dim);
+    assert(input(g, op, 1)->width == p->n_kv_heads * p->head_dim && input(g, op, 2)->width == input(g, op, 1)->width);
+    tn_value v = floats(p->n_heads * (p->head_dim + 2)); /* m, l and o for each head */
+    v.layout = TN_LAYOUT_PARTS;
+    return v;
+}
+
+static tn_value shape_attn_join(const tn_graph *g, const tn_op *op) {
+    assert(input(g, op, 0)->layout == TN_LAYOUT_PARTS);
+    return floats(op->join.n_heads * op->join.head_dim);
+}
+
+tn_value tn_op_shape(const tn_graph *g, const tn_op *op) {
+    typedef tn_value shape_fn(const tn_graph *, const tn_op *);
+    static shape_fn *const table[TN_OP_COUNT] = {
+#define X(NAME, name, class, what) shape_##name,
+#include "ops.def"
+#undef X
+    };
+    return table[op->kind](g, op);
+}

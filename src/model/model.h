@@ -1,0 +1,54 @@
+/* A model: a file, the description of its architecture, its hyper-parameters and tensors checked against each other, its
+ * tokenizer, and the graph that computes it. Read-only once open; shared by any number of sessions. */
+#ifndef TN_MODEL_MODEL_H
+#define TN_MODEL_MODEL_H
+
+#include "../../formats/format.h"
+#include "../base/arena.h"
+#include "../base/status.h"
+#include "../graph/graph.h"
+#include "arch.h"
+#include "vocab.h"
+
+typedef enum tn_open_level { TN_OPEN_ALL, TN_OPEN_VOCAB, TN_OPEN_METADATA } tn_open_level;
+
+typedef struct tn_model_options {
+    tn_open_level level;
+    const char *arch_file; /* NULL, or a description that adds or replaces one */
+    void (*warn)(void *user, const char *line); /* NULL: not told; the line is safe to print */
+    void *user;
+} tn_model_options;
+
+/* Hyper-parameter h of layer i is values[h * n_layers + i], equal for all layers where the file gives one. */
+typedef struct tn_hparams {
+    uint32_t n_layers, n_vocab, n_embd, n_ctx_train;
+    double *values;
+} tn_hparams;
+
+typedef struct tn_model {
+    tn_file *file;
+    tn_arena arena;
+    char *arch_name; /* general.architecture, escaped; "" if absent */
+    tn_arch arch;    /* from here on: level ALL */
+    tn_hparams hparams;
+    const tn_tensor **tensors; /* [def * n_layers + layer], NULL where an optional one is absent */
+    tn_graph graph;
+    tn_vocab_source vocab; /* levels ALL and VOCAB; empty where the file has none */
+} tn_model;
+
+/* On failure *out is NULL. */
+tn_status tn_model_open(const char *path, const tn_model_options *options, tn_model **out, tn_error *err);
+void tn_model_close(tn_model *model); /* NULL is fine */
+
+/* Parts of tn_model_open, one file each. */
+tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err);             /* registry.c */
+tn_status tn_model_read_hparams(tn_model *m, tn_error *err);                                 /* hparams.c */
+tn_status tn_model_bind_tensors(tn_model *m, const tn_model_options *options, tn_error *err); /* tensors.c */
+tn_status tn_model_build_graph(tn_model *m, tn_error *err);                                  /* build.c */
+
+/* Evaluates an expression of the description for a layer (0 outside the block); fails naming the expression. */
+tn_status tn_model_eval(const tn_model *m, const char *expr, uint32_t layer, double *value, tn_error *err);
+/* The same, for a whole number in [0, 2^32). */
+tn_status tn_model_eval_u32(const tn_model *m, const char *expr, uint32_t layer, uint32_t *value, tn_error *err);
+
+#endif

@@ -1,0 +1,46 @@
+/* Which description a file's architecture has: one given by the user, else one of those built in. */
+#include <stdio.h>
+#include <string.h>
+
+#include "../base/fmap.h"
+#include "model.h"
+
+enum { MAX_DESCRIPTION_BYTES = 1 << 20 };
+
+static tn_status from_file(tn_model *m, const char *path, tn_error *err) {
+    tn_fmap map;
+    tn_status s = tn_fmap_open(&map, path, err);
+    if (s) return s;
+    if (map.size > MAX_DESCRIPTION_BYTES)
+        s = tn_fail(err, TN_ERR_FORMAT, "bad architecture description", path, "larger than %d bytes", MAX_DESCRIPTION_BYTES);
+    else
+        s = tn_arch_parse(map.data ? (const char *)map.data : "", map.size, path, &m->arena, &m->arch, err);
+    tn_fmap_close(&map);
+    return s;
+}
+
+static tn_status unknown(const tn_model *m, tn_error *err) {
+    char known[256] = "";
+    for (const tn_arch_source *a = tn_arch_builtin; a->name; a++) {
+        size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", a->name);
+    }
+    return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file),
+                   "unknown architecture '%s' (known: %s)", m->arch_name, known);
+}
+
+tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err) {
+    if (!m->arch_name[0])
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "key 'general.architecture' is missing");
+    if (arch_file) {
+        tn_status s = from_file(m, arch_file, err);
+        if (s || !strcmp(m->arch.name, m->arch_name)) return s;
+    }
+    for (const tn_arch_source *a = tn_arch_builtin; a->name; a++) {
+        if (strcmp(a->name, m->arch_name)) continue;
+        char label[64];
+        snprintf(label, sizeof label, "models/%s.yaml", a->name);
+        return tn_arch_parse(a->text, a->size, label, &m->arena, &m->arch, err);
+    }
+    return unknown(m, err);
+}

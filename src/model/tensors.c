@@ -1,0 +1,90 @@
+/* Binds the description's tensors to the file's, and checks every shape. */
+#include <stdio.h>
+#include <string.h>
+
+#include "model.h"
+
+static void layer_name(char *dst, size_t cap, const char *pattern, uint32_t layer) {
+    const char *at = strstr(pattern, "{i}");
+    if (at) snprintf(dst, cap, "%.*s%u%s", (int)(at - pattern), pattern, layer, at + 3);
+    else snprintf(dst, cap, "%s", pattern);
+}
+
+static void shape_text(char *dst, size_t cap, const uint64_t *dims, uint32_t n) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < n && at < cap; i++)
+        at += (size_t)snprintf(dst + at, cap - at, "%s%llu", i ? " x " : "", (unsigned long long)dims[i]);
+}
+
+static tn_status check_shape(const tn_model *m, const tn_tensor_def *def, const tn_tensor *t, uint32_t layer, tn_error *err) {
+    uint64_t want[4] = {1, 1, 1, 1};
+    for (uint32_t d = 0; d < def->n_dims; d++) {
+        uint32_t n;
+        tn_status s = tn_model_eval_u32(m, def->shape[d], layer, &n, err);
+        if (s) return s;
+        want[d] = n;
+    }
+    if (memcmp(want, t->dims, sizeof want)) {
+        char expected[96], found[96];
+        shape_text(expected, sizeof expected, want, def->n_dims);
+        shape_text(found, sizeof found, t->dims, t->n_dims);
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "tensor '%s': expected shape %s, found %s",
+                       t->cname, expected, found);
+    }
+    if (tn_dtypes[t->dtype].act == TN_ACT_NONE)
+        return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file),
+                       "tensor '%s': type %s cannot be computed by this version", t->cname, tn_dtypes[t->dtype].name);
+    if (def->n_dims == 1 && t->dtype != TN_DTYPE_F32)
+        return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file),
+                       "tensor '%s': expected type F32, found %s", t->cname, tn_dtypes[t->dtype].name);
+    if ((uintptr_t)t->data % 4 && def->n_dims == 1)
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "tensor '%s': data is not aligned", t->cname);
+    return TN_OK;
+}
+
+static tn_status bind(tn_model *m, size_t d, uint32_t layer, bool *used, tn_error *err) {
+    const tn_tensor_def *def = &m->arch.tensors[d];
+    const tn_tensor **slot = &m->tensors[d * m->hparams.n_layers + layer];
+    char name[192];
+    layer_name(name, sizeof name, def->name, layer);
+    *slot = tn_file_tensor(m->file, name);
+    if (*slot) {
+        used[*slot - tn_file_tensor_at(m->file, 0)] = true;
+        return check_shape(m, def, *slot, layer, err);
+    }
+    if (def->fallback >= 0) *slot = m->tensors[(size_t)def->fallback * m->hparams.n_layers];
+    else if (!def->optional)
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "tensor '%s' is missing", name);
+    return TN_OK;
+}
+
+static void warn_unused(const tn_model *m, const bool *used, const tn_model_options *options) {
+    uint64_t n = 0, first = 0;
+    for (uint64_t i = tn_file_n_tensors(m->file); i-- > 0;)
+        if (!used[i]) n++, first = i;
+    if (!n || !options->warn) return;
+    char line[320], name[160];
+    const tn_tensor *t = tn_file_tensor_at(m->file, first);
+    tn_escape(name, sizeof name, t->name.ptr, t->name.len);
+    snprintf(line, sizeof line, "%llu tensor%s of the file %s not used by architecture %s, the first is '%s'", (unsigned long long)n,
+             n == 1 ? "" : "s", n == 1 ? "is" : "are", m->arch.name, name);
+    options->warn(options->user, line);
+}
+
+tn_status tn_model_bind_tensors(tn_model *m, const tn_model_options *options, tn_error *err) {
+    const size_t n = m->hparams.n_layers;
+    const uint64_t n_file = tn_file_n_tensors(m->file);
+    m->tensors = tn_arena_alloc(&m->arena, m->arch.n_tensors * n, sizeof *m->tensors);
+    bool *used = tn_arena_alloc(&m->arena, n_file + 1, sizeof *used);
+    if (!m->tensors || !used)
+        return tn_fail(err, TN_ERR_MEMORY, "cannot run model", tn_file_path(m->file), "out of memory");
+    for (uint32_t layer = 0; layer < n; layer++) {
+        for (size_t d = 0; d < m->arch.n_tensors; d++) {
+            if (!m->arch.tensors[d].per_layer && layer > 0) continue;
+            tn_status s = bind(m, d, layer, used, err);
+            if (s) return s;
+        }
+    }
+    warn_unused(m, used, options);
+    return TN_OK;
+}

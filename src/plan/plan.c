@@ -1,0 +1,85 @@
+#include "plan.h"
+
+#include <string.h>
+
+#include "../base/checked.h"
+
+static size_t row_stride(const tn_value *v) {
+    if (v->layout == TN_LAYOUT_ACT) return tn_act_row_bytes(v->act, v->width);
+    return tn_round_up((size_t)v->width * sizeof(float), 64);
+}
+
+/* Partial results of attention: one row a token, or with one token one row a chunk of the cache. */
+static size_t max_rows(const tn_value *v, const tn_limits *limits) {
+    if (v->rows == TN_ROWS_OUTPUTS) return limits->n_outputs;
+    size_t n_chunks = limits->n_ctx / TN_ATTN_CHUNK + 1;
+    return v->layout == TN_LAYOUT_PARTS && n_chunks > limits->n_batch ? n_chunks : limits->n_batch;
+}
+
+/* ---- Offsets in the shared arena: first fit among the values alive at the same time --------------------------- */
+
+typedef struct block {
+    size_t begin, end;
+    int32_t last_use_step;
+} block;
+
+typedef struct layout {
+    block *blocks; /* sorted by begin */
+    size_t n;
+    size_t top;
+} layout;
+
+static void drop_dead(layout *l, int32_t step) {
+    size_t kept = 0;
+    for (size_t i = 0; i < l->n; i++)
+        if (l->blocks[i].last_use_step >= step) l->blocks[kept++] = l->blocks[i];
+    l->n = kept;
+}
+
+static size_t place(layout *l, size_t bytes, int32_t last_use_step) {
+    size_t begin = 0, at = 0;
+    while (at < l->n && l->blocks[at].begin - begin < bytes) begin = l->blocks[at++].end;
+    memmove(&l->blocks[at + 1], &l->blocks[at], (l->n - at) * sizeof *l->blocks);
+    l->blocks[at] = (block){begin, begin + bytes, last_use_step};
+    l->n++;
+    if (begin + bytes > l->top) l->top = begin + bytes;
+    return begin;
+}
+
+static bool place_values(tn_plan *p, layout *l) {
+    const tn_graph *g = p->graph;
+    for (int32_t s = 0; s < g->n_steps; s++) {
+        size_t alone = 0;
+        drop_dead(l, s);
+        for (int32_t i = g->steps[s].first; i < g->steps[s].end; i++) {
+            const tn_value_id id = g->ops[i].out;
+            const tn_value *v = &g->values[id];
+            tn_place *at = &p->places[id];
+            *at = (tn_place){.stride = row_stride(v), .max_rows = max_rows(v, &p->limits), .by_rows = i < g->steps[s].mats,
+                             .escapes = v->last_use_step > s};
+            uint64_t bytes;
+            if (!tn_mul_u64(at->stride, at->max_rows, &bytes) || bytes > SIZE_MAX / 4) return false;
+            if (id != g->logits) at->shared = place(l, bytes, v->last_use_step);
+            if (at->by_rows) at->alone = alone, alone += at->stride;
+        }
+        if (alone > p->attention_at) p->attention_at = alone;
+    }
+    p->shared_bytes = l->top;
+    return true;
+}
+
+tn_status tn_plan_make(const tn_graph *graph, const tn_kernels *kernels, const tn_limits *limits, tn_arena *arena,
+                       tn_plan *out, tn_error *err) {
+    *out = (tn_plan){.graph = graph, .kernels = kernels, .limits = *limits};
+    layout l = {.blocks = tn_arena_alloc(arena, (size_t)graph->n_values + 1, sizeof *l.blocks)};
+    out->places = tn_arena_alloc(arena, (size_t)graph->n_values, sizeof *out->places);
+    if (!l.blocks || !out->places || !place_values(out, &l))
+        return tn_fail(err, TN_ERR_MEMORY, "cannot plan the session", NULL, "out of memory");
+    for (uint32_t i = 0; i < graph->n_caches; i++)
+        if (graph->caches[i].head_dim > out->max_head_dim) out->max_head_dim = graph->caches[i].head_dim;
+    /* q, one chunk's result and the running result; their maxima and sums; one head of k */
+    size_t attention = (3 * (size_t)TN_ATTN_MAX_Q + 1) * out->max_head_dim * sizeof(float) + 6 * TN_ATTN_MAX_Q * sizeof(float);
+    out->kernel_scratch_at = tn_round_up(out->attention_at + attention, 64);
+    out->private_bytes = tn_round_up(out->kernel_scratch_at + TN_KERNEL_SCRATCH, 4096);
+    return TN_OK;
+}

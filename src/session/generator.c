@@ -1,0 +1,167 @@
+#include "generator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tn_generator {
+    tn_session *session;
+    const tn_tokenizer *tok;
+    tn_sampler *sampler;
+    tn_generator_config config;
+    char **stop; /* config.n_stop copies */
+    tn_text_stream stream;
+    char *text;  /* made but not yet given out: what may be the start of a stop string waits here */
+    size_t n_text, cap_text, n_given;
+    uint64_t n_tokens;
+    int32_t last;    /* -1 before the first */
+    bool evaluated;  /* the last token is in the session */
+    tn_stop stopped;
+};
+
+static tn_status out_of_memory(tn_error *err) { return tn_fail(err, TN_ERR_MEMORY, "cannot generate", NULL, "out of memory"); }
+
+static tn_status copy_stops(tn_generator *g, tn_error *err) {
+    g->stop = calloc(g->config.n_stop + 1, sizeof *g->stop);
+    if (!g->stop) return out_of_memory(err);
+    for (size_t i = 0; i < g->config.n_stop; i++) {
+        if (!g->config.stop[i] || !g->config.stop[i][0])
+            return tn_fail(err, TN_ERR_ARG, "cannot generate", NULL, "stop string %zu is empty", i + 1);
+        if (!(g->stop[i] = strdup(g->config.stop[i]))) return out_of_memory(err);
+    }
+    return TN_OK;
+}
+
+static tn_status start(tn_generator *g, const int32_t *prompt, size_t n_prompt, tn_error *err) {
+    tn_status s;
+    if (!tn_session_logits(g->session, 0))
+        return tn_fail(err, TN_ERR_ARG, "cannot generate", NULL, "the session holds no logits: evaluate a prompt first");
+    if ((s = copy_stops(g, err)) ||
+        (s = tn_sampler_new(&g->config.sampling, tn_session_config_of(g->session)->n_vocab, &g->sampler, err)))
+        return s;
+    for (size_t i = 0; i < n_prompt; i++)
+        if ((s = tn_sampler_accept(g->sampler, prompt[i], err))) return s;
+    return TN_OK;
+}
+
+tn_status tn_generator_new(tn_session *session, const tn_tokenizer *tok, const tn_generator_config *config,
+                           const int32_t *prompt, size_t n_prompt, tn_generator **out, tn_error *err) {
+    *out = NULL;
+    tn_generator *g = calloc(1, sizeof *g);
+    if (!g) return out_of_memory(err);
+    g->session = session;
+    g->tok = tok;
+    g->config = *config;
+    g->last = -1;
+    g->evaluated = true;
+    tn_status s = start(g, prompt, n_prompt, err);
+    if (s) {
+        tn_generator_free(g);
+        return s;
+    }
+    *out = g;
+    return TN_OK;
+}
+
+void tn_generator_free(tn_generator *g) {
+    if (!g) return;
+    for (size_t i = 0; g->stop && i < g->config.n_stop; i++) free(g->stop[i]);
+    free(g->stop);
+    free(g->text);
+    tn_sampler_free(g->sampler);
+    free(g);
+}
+
+/* ---- Text -------------------------------------------------------------------------------------------------------- */
+
+static bool reserve(tn_generator *g, size_t more) {
+    if (g->cap_text - g->n_text >= more) return true;
+    size_t cap = (g->n_text + more) * 2 + 64;
+    char *bigger = realloc(g->text, cap);
+    if (!bigger) return false;
+    g->text = bigger;
+    g->cap_text = cap;
+    return true;
+}
+
+/* Cuts the text at the earliest stop string. */
+static bool cut_at_stop(tn_generator *g) {
+    size_t earliest = g->n_text;
+    for (size_t i = 0; i < g->config.n_stop; i++) {
+        const char *at = g->n_text ? memmem(g->text, g->n_text, g->stop[i], strlen(g->stop[i])) : NULL;
+        if (at && (size_t)(at - g->text) < earliest) earliest = (size_t)(at - g->text);
+    }
+    if (earliest == g->n_text) return false;
+    g->n_text = earliest;
+    return true;
+}
+
+/* Bytes at the end of the text that may be the start of a stop string. */
+static size_t held_back(const tn_generator *g) {
+    size_t longest = 0;
+    for (size_t i = 0; i < g->config.n_stop; i++) {
+        size_t n = strlen(g->stop[i]) - 1;
+        for (n = n < g->n_text ? n : g->n_text; n > longest; n--)
+            if (!memcmp(g->text + g->n_text - n, g->stop[i], n)) longest = n;
+    }
+    return longest;
+}
+
+static tn_status finish(tn_generator *g, tn_stop stop, const char **text, size_t *n, tn_stop *out, tn_error *err) {
+    if (!reserve(g, 16)) return out_of_memory(err);
+    if (stop != TN_STOP_STRING) {
+        g->n_text += tn_stream_flush(&g->stream, g->text + g->n_text);
+        if (cut_at_stop(g)) stop = TN_STOP_STRING;
+    }
+    *text = g->text;
+    *n = g->n_given = g->n_text;
+    *out = g->stopped = stop;
+    return TN_OK;
+}
+
+/* ---- Tokens ------------------------------------------------------------------------------------------------------ */
+
+/* Removes what the last call gave out. */
+static void drop_given(tn_generator *g) {
+    if (!g->n_given) return;
+    memmove(g->text, g->text + g->n_given, g->n_text - g->n_given);
+    g->n_text -= g->n_given;
+    g->n_given = 0;
+}
+
+static tn_status pick(tn_generator *g, int32_t *token, tn_error *err) {
+    uint32_t row = 0;
+    while (tn_session_logits(g->session, row + 1)) row++; /* the last row */
+    return tn_sampler_pick(g->sampler, tn_session_logits(g->session, row), token, err);
+}
+
+tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_stop *stop, tn_error *err) {
+    *text = "", *n = 0, *stop = g->stopped;
+    drop_given(g);
+    if (g->stopped) return TN_OK;
+    tn_status s;
+    int32_t token;
+    if (g->n_tokens >= g->config.max_tokens) return finish(g, TN_STOP_LIMIT, text, n, stop, err);
+    if (!g->evaluated) {
+        if (tn_session_position(g->session) == tn_session_config_of(g->session)->n_ctx)
+            return finish(g, TN_STOP_FULL, text, n, stop, err);
+        if ((s = tn_session_eval(g->session, &g->last, 1, 1, err))) return s;
+        g->evaluated = true;
+    }
+    if ((s = pick(g, &token, err))) return s;
+    if (tn_token_is_end(g->tok, token) && !g->config.ignore_end) return finish(g, TN_STOP_END, text, n, stop, err);
+    if ((s = tn_sampler_accept(g->sampler, token, err))) return s;
+    if (!reserve(g, tn_stream_bound(g->tok, token))) return out_of_memory(err);
+    g->last = token;
+    g->evaluated = false;
+    g->n_tokens++;
+    g->n_text += tn_stream_push(g->tok, &g->stream, token, g->config.special, g->text + g->n_text);
+    if (cut_at_stop(g)) return finish(g, TN_STOP_STRING, text, n, stop, err);
+    if (g->n_tokens >= g->config.max_tokens) return finish(g, TN_STOP_LIMIT, text, n, stop, err);
+    g->n_given = g->n_text - held_back(g);
+    *text = g->text ? g->text : "";
+    *n = g->n_given;
+    return TN_OK;
+}
+
+uint64_t tn_generator_n_tokens(const tn_generator *g) { return g->n_tokens; }
+int32_t tn_generator_token(const tn_generator *g) { return g->last; }

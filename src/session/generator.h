@@ -1,0 +1,36 @@
+/* Text from a session: pick a token, evaluate it, turn it into whole characters, stop where asked. */
+#ifndef TN_SESSION_GENERATOR_H
+#define TN_SESSION_GENERATOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../text/sampler.h"
+#include "../text/tokenizer.h"
+#include "session.h"
+
+typedef struct tn_generator tn_generator;
+
+typedef enum tn_stop { TN_STOP_NONE, TN_STOP_END, TN_STOP_STRING, TN_STOP_LIMIT, TN_STOP_FULL } tn_stop;
+
+typedef struct tn_generator_config {
+    tn_sampler_params sampling;
+    uint64_t max_tokens;
+    const char *const *stop; /* n_stop strings, copied; none may be empty */
+    size_t n_stop;
+    bool ignore_end, special;
+} tn_generator_config;
+
+/* session and tokenizer must outlive the generator; the session must hold logits. */
+tn_status tn_generator_new(tn_session *session, const tn_tokenizer *tok, const tn_generator_config *config,
+                           const int32_t *prompt, size_t n_prompt, tn_generator **out, tn_error *err);
+void tn_generator_free(tn_generator *generator); /* NULL is fine */
+
+/* One token; (*text, *n) is what can be shown now, owned by the generator until its next call. */
+tn_status tn_generator_next(tn_generator *generator, const char **text, size_t *n, tn_stop *stop, tn_error *err);
+
+uint64_t tn_generator_n_tokens(const tn_generator *generator);
+int32_t tn_generator_token(const tn_generator *generator); /* the last one made, -1 before */
+
+#endif

@@ -1,0 +1,50 @@
+#include "rope.h"
+
+#include "../base/checked.h"
+#include "../base/fmath.h"
+
+/* The tables stand one behind the other. */
+static size_t table_bytes(const tn_rope_config *c, uint32_t n_batch) {
+    return tn_round_up((size_t)n_batch * 2 * c->n_pairs * sizeof(float), 64);
+}
+
+size_t tn_rope_tables_bytes(const tn_graph *graph, uint32_t n_batch) {
+    size_t bytes = 0;
+    for (uint32_t r = 0; r < graph->n_ropes; r++) bytes += table_bytes(&graph->ropes[r], n_batch);
+    return bytes;
+}
+
+tn_status tn_rope_tables_init(tn_rope_tables *out, const tn_graph *graph, uint32_t n_batch, uint8_t *memory, tn_arena *arena,
+                              tn_error *err) {
+    out->tables = tn_arena_alloc(arena, graph->n_ropes, sizeof *out->tables);
+    out->frequencies = tn_arena_alloc(arena, graph->n_ropes, sizeof *out->frequencies);
+    for (uint32_t r = 0; r < graph->n_ropes; r++) {
+        const tn_rope_config *c = &graph->ropes[r];
+        double *f = tn_arena_alloc(arena, c->n_pairs, sizeof *f);
+        if (!out->tables || !out->frequencies || !f)
+            return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL, "out of memory");
+        for (uint32_t i = 0; i < c->n_pairs; i++) {
+            f[i] = tn_pow(c->theta, -(double)i / c->n_pairs) / c->factor;
+            if (c->freq_factors) f[i] /= (double)c->freq_factors[i];
+        }
+        out->frequencies[r] = f;
+        out->tables[r] = (float *)(void *)memory;
+        memory += table_bytes(c, n_batch);
+    }
+    return TN_OK;
+}
+
+void tn_rope_tables_fill(const tn_rope_tables *rope, const tn_graph *graph, uint32_t pos, uint32_t n) {
+    for (uint32_t r = 0; r < graph->n_ropes; r++) {
+        const uint32_t n_pairs = graph->ropes[r].n_pairs;
+        for (uint32_t t = 0; t < n; t++) {
+            float *cosines = rope->tables[r] + (size_t)t * 2 * n_pairs, *sines = cosines + n_pairs;
+            for (uint32_t i = 0; i < n_pairs; i++) {
+                double s, c;
+                tn_sincos((double)(pos + t) * rope->frequencies[r][i], &s, &c);
+                cosines[i] = (float)c;
+                sines[i] = (float)s;
+            }
+        }
+    }
+}

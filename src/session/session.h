@@ -1,0 +1,47 @@
+/* One sequence of tokens: its key-value cache and position, and the program that extends it.
+ *
+ * The cache is reserved in address space for the whole context and backed by memory only as it fills. Layers with a sliding window
+ * keep a ring: the window, a batch, and a margin of positions that can be taken back. */
+#ifndef TN_SESSION_SESSION_H
+#define TN_SESSION_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../../kernels/kernels.h"
+#include "../base/status.h"
+#include "../graph/graph.h"
+
+typedef struct tn_session tn_session;
+
+typedef struct tn_session_config {
+    uint32_t n_ctx, n_batch, n_outputs, n_threads; /* all >= 1 */
+    uint32_t n_vocab;
+    tn_kv_type kv;
+    bool (*progress)(void *user, uint32_t done, uint32_t total); /* NULL, or false cancels */
+    void *user;
+} tn_session_config;
+
+typedef struct tn_session_sizes {
+    uint64_t kv_bytes, scratch_bytes;
+} tn_session_sizes;
+
+/* What a session would reserve. */
+tn_status tn_session_measure(const tn_graph *graph, const tn_session_config *config, tn_session_sizes *out, tn_error *err);
+
+/* The graph must outlive the session. Chooses the kernels (TERN_ISA). */
+tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config, tn_session **out, tn_error *err);
+void tn_session_free(tn_session *session); /* NULL is fine */
+
+/* Appends n tokens and keeps the logits of the last n_outputs. On failure the position is where the last whole batch ended. */
+tn_status tn_session_eval(tn_session *session, const int32_t *ids, size_t n, uint32_t n_outputs, tn_error *err);
+
+const float *tn_session_logits(const tn_session *session, uint32_t i); /* NULL: no such row */
+uint32_t tn_session_position(const tn_session *session);
+const tn_session_config *tn_session_config_of(const tn_session *session);
+const char *tn_session_isa(const tn_session *session);
+
+/* Drops the tokens from position on; returns the position reached, 0 if a ring no longer holds what is needed. */
+uint32_t tn_session_truncate(tn_session *session, uint32_t position);
+
+#endif

@@ -1,0 +1,39 @@
+/* Pre-tokenizers: how text is cut into pieces before byte-level BPE merges inside each. */
+#ifndef TN_TEXT_PRETOK_H
+#define TN_TEXT_PRETOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "../base/status.h"
+
+enum { TN_PRETOK_MAX_NAMES = 12, TN_PRETOK_MAX_PATTERNS = 4 };
+
+/* One published pre-tokenizer. Each pattern cuts the pieces of the one before: every match is a piece, and so
+ * is what lies between matches. */
+typedef struct tn_pretok_spec {
+    const char *names[TN_PRETOK_MAX_NAMES];       /* as in tokenizer.ggml.pre; NULL ends the list */
+    const char *patterns[TN_PRETOK_MAX_PATTERNS]; /* as published; NULL ends the list */
+    bool ignore_merges; /* a piece that is a token is that token, whatever the merges say */
+    bool add_bos;       /* unless the file says otherwise */
+} tn_pretok_spec;
+
+typedef struct tn_pretok tn_pretok; /* compiled; read-only, for any number of threads */
+
+/* NULL if there is no such name. */
+const tn_pretok_spec *tn_pretok_find(const char *name);
+
+/* All names, separated by ", ", cut to cap bytes with the NUL. */
+void tn_pretok_names(char *dst, size_t cap);
+
+tn_status tn_pretok_new(const tn_pretok_spec *spec, tn_pretok **out, tn_error *err);
+void tn_pretok_free(tn_pretok *pretok); /* NULL is fine */
+
+/* Called for each piece in order; what is not TN_OK ends the split and is returned. */
+typedef tn_status tn_piece_fn(void *user, const char *piece, size_t n);
+
+/* Cuts n bytes of valid UTF-8. */
+tn_status tn_pretok_split(const tn_pretok *pretok, const char *text, size_t n, tn_piece_fn *fn, void *user,
+                          tn_error *err);
+
+#endif

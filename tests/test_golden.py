@@ -1,0 +1,163 @@
+"""The engine computes what the published models compute, and the same bits however the work is cut.
+
+* For each case of tests/tiny.py, logits of every position against transformers' (tests/golden/*.f32).
+* For texts of several hundred tokens, against numpy (tests/golden/forward.py), which is held against the same logits.
+* For each weight type, against numpy on the same weights with the same int8 rows.
+* Byte for byte the same logits whatever the batch, the number of threads and the instruction set, for all of these.
+"""
+
+import json
+import pathlib
+import sys
+import tempfile
+
+try:
+    import numpy as np
+
+    TESTS = pathlib.Path(__file__).resolve().parent
+    sys.path[:0] = [str(TESTS), str(TESTS / "golden")]
+    import forward
+    import tiny
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+# Largest difference over the largest |logit|. LIMIT is below the change that any feature of a case makes (its json's
+# changes_without). With int8 rows one value that rounds the other way, for a difference in the last bit before it, moves
+# logits by up to 3e-2; that is rare enough for most of the two-token texts to have none.
+LIMIT, LIMIT_F16_KV, LIMIT_FLIPPED = 5e-5, 1e-2, 5e-2
+
+WIDTHS = {"F32": None, "F16": None, "BF16": None} | {
+    name: 32 for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4")
+}  # of int8 rows; 256 for the others
+
+# Ways to cut the same work. The plain run has the default batch and threads and the best instruction set.
+CUTS = [
+    (["-b", 1], {}),
+    (["-b", 7], {}),
+    (["-b", 16], {}),
+    (["-t", 1], {}),
+    (["-t", 2], {}),
+    (["-t", 3], {}),
+    (["-b", 1, "-t", 3], {}),
+    (["-b", 5, "-t", 2], {}),
+    ([], {"TERN_ISA": "ref"}),
+    (["-b", 1, "-t", 2], {"TERN_ISA": "ref"}),
+]
+
+failures = []
+
+
+def check(good, what):
+    if not good:
+        failures.append(what)
+        print("  FAILED:", what)
+
+
+def relative(found, expected):
+    if found.shape != expected.shape or not np.isfinite(found).all():
+        return np.inf
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def check_cuts(what, path, ids, plain, *options):
+    """Every cut of the work, the last row alone and a prefix give the bytes of the plain run."""
+    for cut, env in CUTS:
+        rows = tiny.logits(path, ids, "--all", *options, *cut, env=env)
+        if rows.tobytes() != plain.tobytes():
+            different = (
+                "another shape"
+                if rows.shape != plain.shape
+                else f"first in row {np.nonzero((rows != plain).any(1))[0][:1]}"
+            )
+            check(False, f"{what} {cut} {env}: not the same bytes, {different}, off by {relative(rows, plain):.1e}")
+    last = tiny.logits(path, ids, *options)
+    check(last.tobytes() == plain[-1].tobytes(), f"{what}: the last row alone differs from the same row with --all")
+    prefix = tiny.logits(path, ids[:11], "--all", *options)
+    check(prefix.tobytes() == plain[:11].tobytes(), f"{what}: a prefix has other logits than the whole has")
+
+
+def test_golden_logits(case, folder):
+    record = json.loads((TESTS / "golden" / f"{case.name}.json").read_text())
+    golden = np.fromfile(TESTS / "golden" / f"{case.name}.f32", "<f4").reshape(-1, tiny.N_VOCAB)
+    same = record["weights_sha256"] == tiny.weights_sha256(case) and record["ids"] == tiny.token_ids(case)
+    check(same, f"{case.name}: the golden logits are of other weights; run tests/golden/make.py")
+    check(
+        min(record["changes_without"].values()) > 2 * LIMIT, f"{case.name}: the case would not notice a missing feature"
+    )
+    ids = record["ids"]
+    model = tiny.Model(case)
+    numpy_difference = relative(forward.logits(case, model.tensors, ids), golden.astype(np.float64))
+    check(numpy_difference <= LIMIT, f"{case.name}: numpy differs from transformers by {numpy_difference:.1e}")
+
+    path = model.write(folder / f"{case.name}.gguf")
+    plain = tiny.logits(path, ids, "--all", "--kv", "f32")
+    difference = relative(plain, golden)
+    check(difference <= LIMIT, f"{case.name}: differs from transformers by {difference:.1e}, limit {LIMIT:.0e}")
+    check_cuts(case.name, path, ids, plain, "--kv", "f32")
+    half = tiny.logits(path, ids, "--all", "--kv", "f16")
+    half_difference = relative(half, golden)
+    check(half_difference <= LIMIT_F16_KV, f"{case.name}: with an f16 cache differs by {half_difference:.1e}")
+    check(half.tobytes() != plain.tobytes(), f"{case.name}: --kv f16 changes nothing")
+    check_cuts(case.name + " f16 cache", path, ids, half, "--kv", "f16")
+    print(f"{case.name:16} {difference:9.1e} {half_difference:9.1e} {numpy_difference:9.1e}")
+
+
+def test_long_text(case, folder):
+    model, ids = tiny.Model(case), tiny.token_ids(case)
+    path = model.write(folder / "long.gguf")
+    expected = forward.logits(case, model.tensors, ids)
+    plain = tiny.logits(path, ids, "--all", "--kv", "f32")
+    half = tiny.logits(path, ids, "--all", "--kv", "f16")
+    difference, half_difference = relative(plain, expected), relative(half, expected)
+    check(difference <= LIMIT, f"{case.name}: differs from numpy by {difference:.1e}, limit {LIMIT:.0e}")
+    check(half_difference <= LIMIT_F16_KV, f"{case.name}: with an f16 cache differs by {half_difference:.1e}")
+    check_cuts(case.name, path, ids, plain, "--kv", "f32")
+    print(f"{case.name:16} {difference:9.1e} {half_difference:9.1e}")
+
+
+def test_weight_type(case, dtype, folder):
+    model, ids = tiny.Model(case), tiny.token_ids(case)
+    path = model.write(folder / "typed.gguf", dtype=dtype)
+    weights, width = model.dequantized(dtype), WIDTHS.get(dtype, 256)
+    differences = []
+    for i in range(0, 18, 2):
+        text = ids[i : i + 2]
+        found = tiny.logits(path, text, "--all", "--kv", "f32")
+        differences.append(relative(found, forward.logits(case, weights, text, width)))
+    middle, worst = float(np.median(differences)), max(differences)
+    check(middle <= LIMIT, f"{case.name} {dtype}: differs from numpy by {middle:.1e}, limit {LIMIT:.0e}")
+    check(worst <= LIMIT_FLIPPED, f"{case.name} {dtype}: differs from numpy by {worst:.1e}, limit {LIMIT_FLIPPED:.0e}")
+    plain = tiny.logits(path, ids, "--all", "--kv", "f32")
+    check_cuts(f"{case.name} {dtype}", path, ids, plain, "--kv", "f32")
+    print(f"{case.name:10} {dtype:8} {middle:9.1e} {worst:9.1e}")
+
+
+def guarded(test, *arguments):
+    """A run that fails is a failure of its test, and the others still run."""
+    try:
+        test(*arguments)
+    except Exception as error:  # noqa: BLE001
+        check(False, f"{[str(getattr(a, 'name', a)) for a in arguments[:-1]]}: {error}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        print("largest difference / largest |logit|; every row also in", len(CUTS), "other cuts of the work")
+        print(f"{'case':16} {'f32 cache':>9} {'f16 cache':>9} {'numpy':>9}")
+        for case in tiny.CASES.values():
+            guarded(test_golden_logits, case, folder)
+        for case in tiny.LONG_CASES:
+            guarded(test_long_text, case, folder)
+        print(f"{'case':10} {'weights':8} {'to numpy':>9} {'worst':>9}")
+        for dtype in tiny.DTYPES:
+            guarded(test_weight_type, tiny.WIDE, dtype, folder)
+        for dtype in [dtype for dtype in tiny.DTYPES if WIDTHS.get(dtype) == 32]:  # 96 columns: an odd number of blocks
+            guarded(test_weight_type, tiny.CASES["gemma3"], dtype, folder)
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+/* What the subcommands share: exit codes, error lines, interruption, opening a model, reading input. */
+#ifndef TN_TOOLS_CLI_H
+#define TN_TOOLS_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "options.h"
+#include "tern.h"
+
+enum { TN_EXIT_DONE = 0, TN_EXIT_FAILED = 1, TN_EXIT_USAGE = 2, TN_EXIT_INTERRUPTED = 130 };
+
+struct tn_command {
+    const char *name, *summary;
+    const char *help;            /* the whole text of --help; at most 24 lines of 80 columns */
+    uint64_t accepted, required; /* TN_OPTION_BIT of options */
+    bool model_operand;          /* the model may be given without -m */
+    int (*run)(const tn_options *options);
+};
+
+extern const tn_command tn_command_run, tn_command_inspect, tn_command_tokenize, tn_command_logits;
+
+/* ---- Errors: one line `tern: error: WHAT: WHERE: WHY` on stderr
+ * -------------------------------------------- */
+
+/* The formatted text may hold untrusted bytes: they are escaped. Returns TN_EXIT_FAILED. */
+int tn_cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same for wrong usage, with a hint to the help. `command` may be NULL. Returns TN_EXIT_USAGE. */
+int tn_cli_fail_usage(const tn_command *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Prints a failure of the library and returns the exit code: a cancellation is an interruption and prints
+ * nothing. */
+int tn_cli_fail_library(const tern_error *err);
+
+/* A failed write to a named place; 130 and nothing printed if an interruption ended it. */
+int tn_cli_fail_write(const char *where, int error_number);
+
+/* ---- Signals
+ * ------------------------------------------------------------------------------------------------ */
+
+/* SIGINT sets a flag (a second one ends the process at once), SIGPIPE is ignored, and SIGBUS, which a read of
+ * a mapped file raises when the file has shrunk, prints one error line and exits with 1. */
+void tn_cli_install_signals(void);
+bool tn_cli_interrupted(void);
+
+/* A file to remove should SIGBUS end the process; NULL: none. The string must stay until the next call. */
+void tn_cli_remove_on_fault(const char *path);
+
+/* ---- Model and input
+ * ---------------------------------------------------------------------------------------- */
+
+/* Opens options->model; NULL after printing why, with *exit_code set. */
+tern_model *tn_cli_open_model(const tn_options *options, tern_open_level level, int *exit_code);
+
+/* Fills model options from --pre --arch-file -q; warnings go to stderr. */
+void tn_cli_model_options(const tn_options *options, tern_open_level level, tern_model_options *model);
+
+/* Fills session options from -c -b -t --kv. */
+void tn_cli_session_options(const tn_options *options, tern_session_options *session);
+
+typedef struct tn_text {
+    char *bytes; /* freed by the caller */
+    size_t n;
+} tn_text;
+
+/* Reads a whole file, '-' for standard input; at most 256 MiB. Returns the exit code. */
+int tn_cli_read(const char *path, tn_text *out);
+
+#endif

@@ -1,0 +1,232 @@
+/* Parses options by table. A value is checked here, once; the commands see only numbers in range. */
+#include "options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+typedef enum tn_option_kind {
+    TN_KIND_FLAG,     /* bool */
+    TN_KIND_TEXT,     /* const char *, not empty */
+    TN_KIND_PROMPT,   /* const char *, may be empty */
+    TN_KIND_LIST,     /* appended to options->stop */
+    TN_KIND_KV,       /* const char *, "f16" or "f32" */
+    TN_KIND_INTEGER,  /* int64_t in [low, high] */
+    TN_KIND_REAL,     /* double in [low, high] */
+    TN_KIND_POSITIVE, /* double in (0, high] */
+} tn_option_kind;
+
+typedef struct tn_option {
+    const char *name; /* long form, without dashes */
+    char letter;      /* short form; 0: none */
+    tn_option_kind kind;
+    size_t offset; /* of the value in tn_options */
+    int64_t low, high;
+} tn_option;
+
+#define AT(member) offsetof(tn_options, member)
+
+static const tn_option option_table[TN_OPTION_COUNT] = {
+    [TN_OPTION_MODEL] = {"model", 'm', TN_KIND_TEXT, AT(model), 0, 0},
+    [TN_OPTION_PROMPT] = {"prompt", 'p', TN_KIND_PROMPT, AT(prompt), 0, 0},
+    [TN_OPTION_FILE] = {"file", 'f', TN_KIND_TEXT, AT(file), 0, 0},
+    [TN_OPTION_PREDICT] = {"predict", 'n', TN_KIND_INTEGER, AT(n_predict), 0, UINT32_MAX},
+    [TN_OPTION_CTX] = {"ctx", 'c', TN_KIND_INTEGER, AT(n_ctx), 1, INT32_MAX},
+    [TN_OPTION_THREADS] = {"threads", 't', TN_KIND_INTEGER, AT(n_threads), 1, 1024},
+    [TN_OPTION_BATCH] = {"batch", 'b', TN_KIND_INTEGER, AT(n_batch), 1, 65536},
+    [TN_OPTION_SEED] = {"seed", 's', TN_KIND_INTEGER, AT(seed), 0, INT64_MAX},
+    [TN_OPTION_TEMP] = {"temp", 0, TN_KIND_REAL, AT(temp), 0, 100},
+    [TN_OPTION_TOP_K] = {"top-k", 0, TN_KIND_INTEGER, AT(top_k), 0, INT32_MAX},
+    [TN_OPTION_TOP_P] = {"top-p", 0, TN_KIND_POSITIVE, AT(top_p), 0, 1},
+    [TN_OPTION_MIN_P] = {"min-p", 0, TN_KIND_REAL, AT(min_p), 0, 1},
+    [TN_OPTION_REPEAT_PENALTY] = {"repeat-penalty", 0, TN_KIND_POSITIVE, AT(repeat_penalty), 0, 100},
+    [TN_OPTION_REPEAT_LAST_N] = {"repeat-last-n", 0, TN_KIND_INTEGER, AT(repeat_last_n), -1, INT32_MAX},
+    [TN_OPTION_STOP] = {"stop", 0, TN_KIND_LIST, AT(stop), 0, 0},
+    [TN_OPTION_KV] = {"kv", 0, TN_KIND_KV, AT(kv), 0, 0},
+    [TN_OPTION_IGNORE_EOS] = {"ignore-eos", 0, TN_KIND_FLAG, AT(ignore_eos), 0, 0},
+    [TN_OPTION_NO_SPECIAL] = {"no-special", 0, TN_KIND_FLAG, AT(no_special), 0, 0},
+    [TN_OPTION_NO_BOS] = {"no-bos", 0, TN_KIND_FLAG, AT(no_bos), 0, 0},
+    [TN_OPTION_IDS] = {"ids", 0, TN_KIND_TEXT, AT(ids), 0, 0},
+    [TN_OPTION_ALL] = {"all", 0, TN_KIND_FLAG, AT(all), 0, 0},
+    [TN_OPTION_OUTPUT] = {"output", 'o', TN_KIND_TEXT, AT(output), 0, 0},
+    [TN_OPTION_JSON] = {"json", 0, TN_KIND_FLAG, AT(json), 0, 0},
+    [TN_OPTION_TENSORS] = {"tensors", 0, TN_KIND_FLAG, AT(tensors), 0, 0},
+    [TN_OPTION_VERBOSE] = {"verbose", 'v', TN_KIND_FLAG, AT(verbose), 0, 0},
+    [TN_OPTION_QUIET] = {"quiet", 'q', TN_KIND_FLAG, AT(quiet), 0, 0},
+    [TN_OPTION_PRE] = {"pre", 0, TN_KIND_TEXT, AT(pre), 0, 0},
+    [TN_OPTION_ARCH_FILE] = {"arch-file", 0, TN_KIND_TEXT, AT(arch_file), 0, 0},
+    [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
+};
+
+bool tn_parse_integer(const char *text, int64_t low, int64_t high, int64_t *out) {
+    const char *digits = low < 0 && *text == '-' ? text + 1 : text;
+    if (!*digits || digits[strspn(digits, "0123456789")]) return false;
+    errno = 0;
+    const long long value = strtoll(text, NULL, 10);
+    if (errno || value < low || value > high) return false;
+    *out = value;
+    return true;
+}
+
+/* Decimal notation alone: no hexadecimal, no "inf", no "nan", no spaces. */
+static bool parse_real(const char *text, double *out) {
+    if (!*text || text[strspn(text, "0123456789.eE+-")]) return false;
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !*end && isfinite(*out);
+}
+
+static int store_integer(const tn_command *command, const tn_option *option, const char *word,
+                         const char *value, tn_options *out) {
+    int64_t *slot = (int64_t *)((char *)out + option->offset);
+    if (tn_parse_integer(value, option->low, option->high, slot)) return 0;
+    return tn_cli_fail_usage(command, "%s: expected an integer from %" PRId64 " to %" PRId64 ", found '%s'",
+                             word, option->low, option->high, value);
+}
+
+static int store_real(const tn_command *command, const tn_option *option, const char *word, const char *value,
+                      tn_options *out) {
+    double number;
+    const bool positive = option->kind == TN_KIND_POSITIVE;
+    if (!parse_real(value, &number) || number < (double)option->low || number > (double)option->high ||
+        (positive && number <= 0)) {
+        return tn_cli_fail_usage(command, "%s: expected a number %s %" PRId64 " %s %" PRId64 ", found '%s'",
+                                 word, positive ? "above" : "from", option->low, positive ? "up to" : "to",
+                                 option->high, value);
+    }
+    *(double *)((char *)out + option->offset) = number;
+    return 0;
+}
+
+static int store_text(const tn_command *command, const tn_option *option, const char *word, const char *value,
+                      tn_options *out) {
+    if (!*value && option->kind != TN_KIND_PROMPT) {
+        return tn_cli_fail_usage(command, "%s: expected a text, found ''", word);
+    }
+    if (option->kind == TN_KIND_KV && strcmp(value, "f16") != 0 && strcmp(value, "f32") != 0) {
+        return tn_cli_fail_usage(command, "%s: expected f16 or f32, found '%s'", word, value);
+    }
+    if (option->kind == TN_KIND_LIST) {
+        if (out->n_stop == TN_MAX_STOPS) {
+            return tn_cli_fail_usage(command, "%s: expected at most %d of them", word, TN_MAX_STOPS);
+        }
+        out->stop[out->n_stop++] = value;
+        return 0;
+    }
+    *(const char **)((char *)out + option->offset) = value;
+    return 0;
+}
+
+static int store(const tn_command *command, tn_option_id id, const char *word, const char *value,
+                 tn_options *out) {
+    const tn_option *option = &option_table[id];
+    out->given |= TN_OPTION_BIT(id);
+    switch (option->kind) {
+    case TN_KIND_FLAG: *(bool *)((char *)out + option->offset) = true; return 0;
+    case TN_KIND_INTEGER: return store_integer(command, option, word, value, out);
+    case TN_KIND_REAL:
+    case TN_KIND_POSITIVE: return store_real(command, option, word, value, out);
+    case TN_KIND_TEXT:
+    case TN_KIND_PROMPT:
+    case TN_KIND_LIST:
+    case TN_KIND_KV: return store_text(command, option, word, value, out);
+    }
+    return 0;
+}
+
+/* Splits "--name=value", "--name", "-x" or "-xvalue". Returns the option, or TN_OPTION_COUNT; *value is NULL
+ * when the word holds none; *n_word is the length of the option's own part. */
+static tn_option_id find_option(const char *arg, const char **value, size_t *n_word) {
+    *value = NULL;
+    if (arg[1] == '-') {
+        const size_t n = strcspn(arg + 2, "=");
+        if (arg[2 + n]) *value = arg + 2 + n + 1;
+        *n_word = n + 2;
+        for (int id = 0; id < TN_OPTION_COUNT; id++) {
+            const char *name = option_table[id].name;
+            if (strlen(name) == n && memcmp(name, arg + 2, n) == 0) return (tn_option_id)id;
+        }
+        return TN_OPTION_COUNT;
+    }
+    if (arg[2]) *value = arg + 2;
+    *n_word = 2;
+    for (int id = 0; id < TN_OPTION_COUNT; id++) {
+        if (option_table[id].letter == arg[1]) return (tn_option_id)id;
+    }
+    return TN_OPTION_COUNT;
+}
+
+/* Parses args[*at] as an option, with its value if it takes one, and moves *at past both. */
+static int parse_option(const tn_command *command, int n_args, char *const *args, int *at, tn_options *out) {
+    const char *arg = args[(*at)++];
+    const char *value;
+    size_t n_word;
+    const tn_option_id id = find_option(arg, &value, &n_word);
+    char word[64];
+    if (id == TN_OPTION_COUNT || n_word >= sizeof word) {
+        return tn_cli_fail_usage(command, "%s: unknown option", arg);
+    }
+    memcpy(word, arg, n_word);
+    word[n_word] = '\0';
+    if (!((command->accepted | TN_OPTION_BIT(TN_OPTION_HELP)) & TN_OPTION_BIT(id))) {
+        return tn_cli_fail_usage(command, "%s: not an option of this command", word);
+    }
+    if (option_table[id].kind == TN_KIND_FLAG) {
+        if (value) return tn_cli_fail_usage(command, "%s: takes no value, found '%s'", word, value);
+    } else if (!value) {
+        if (*at == n_args) return tn_cli_fail_usage(command, "%s: missing value", word);
+        value = args[(*at)++];
+    }
+    return store(command, id, word, value, out);
+}
+
+static int parse_operand(const tn_command *command, const char *arg, tn_options *out) {
+    if (!command->model_operand || out->model) {
+        return tn_cli_fail_usage(command, "extra argument '%s'", arg);
+    }
+    if (!*arg) return tn_cli_fail_usage(command, "expected a model file, found ''");
+    out->model = arg;
+    out->given |= TN_OPTION_BIT(TN_OPTION_MODEL);
+    return 0;
+}
+
+static int check_required(const tn_command *command, const tn_options *options) {
+    const uint64_t missing = command->required & ~options->given;
+    for (int id = 0; id < TN_OPTION_COUNT; id++) {
+        if (!(missing & TN_OPTION_BIT(id))) continue;
+        const tn_option *option = &option_table[id];
+        if (option->letter) {
+            return tn_cli_fail_usage(command, "-%c: missing option (--%s)", option->letter, option->name);
+        }
+        return tn_cli_fail_usage(command, "--%s: missing option", option->name);
+    }
+    return 0;
+}
+
+int tn_options_parse(const tn_command *command, int n_args, char *const *args, tn_options *out) {
+    memset(out, 0, sizeof *out);
+    out->command = command;
+    bool only_operands = false;
+    for (int at = 0; at < n_args;) {
+        const char *arg = args[at];
+        int failed;
+        if (!only_operands && strcmp(arg, "--") == 0) {
+            only_operands = true;
+            at++;
+            continue;
+        }
+        if (!only_operands && arg[0] == '-' && arg[1]) {
+            failed = parse_option(command, n_args, args, &at, out);
+        } else {
+            failed = parse_operand(command, arg, out);
+            at++;
+        }
+        if (failed) return failed;
+        if (out->help) return 0;
+    }
+    return check_required(command, out);
+}

@@ -1,0 +1,72 @@
+/* The options of every subcommand: one table, so that the same word means the same everywhere. */
+#ifndef TN_TOOLS_OPTIONS_H
+#define TN_TOOLS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct tn_command tn_command;
+
+typedef enum tn_option_id {
+    TN_OPTION_MODEL,
+    TN_OPTION_PROMPT,
+    TN_OPTION_FILE,
+    TN_OPTION_PREDICT,
+    TN_OPTION_CTX,
+    TN_OPTION_THREADS,
+    TN_OPTION_BATCH,
+    TN_OPTION_SEED,
+    TN_OPTION_TEMP,
+    TN_OPTION_TOP_K,
+    TN_OPTION_TOP_P,
+    TN_OPTION_MIN_P,
+    TN_OPTION_REPEAT_PENALTY,
+    TN_OPTION_REPEAT_LAST_N,
+    TN_OPTION_STOP,
+    TN_OPTION_KV,
+    TN_OPTION_IGNORE_EOS,
+    TN_OPTION_NO_SPECIAL,
+    TN_OPTION_NO_BOS,
+    TN_OPTION_IDS,
+    TN_OPTION_ALL,
+    TN_OPTION_OUTPUT,
+    TN_OPTION_JSON,
+    TN_OPTION_TENSORS,
+    TN_OPTION_VERBOSE,
+    TN_OPTION_QUIET,
+    TN_OPTION_PRE,
+    TN_OPTION_ARCH_FILE,
+    TN_OPTION_HELP,
+    TN_OPTION_COUNT
+} tn_option_id;
+
+#define TN_OPTION_BIT(id) (UINT64_C(1) << (id))
+#define TN_ACCEPT(name)   TN_OPTION_BIT(TN_OPTION_##name)
+
+enum { TN_MAX_STOPS = 16 };
+
+/* What was given; strings are borrowed from argv. A number that was not given is 0: ask tn_option_given. */
+typedef struct tn_options {
+    const tn_command *command;
+    uint64_t given; /* TN_OPTION_BIT of each option seen */
+    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *kv;
+    const char *stop[TN_MAX_STOPS];
+    size_t n_stop;
+    int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n;
+    double temp, top_p, min_p, repeat_penalty;
+    bool ignore_eos, no_special, no_bos, all, json, tensors, verbose, quiet, help;
+} tn_options;
+
+static inline bool tn_option_given(const tn_options *options, tn_option_id id) {
+    return (options->given & TN_OPTION_BIT(id)) != 0;
+}
+
+/* Parses the arguments that follow the command's name. Returns 0, or the exit code after printing what is
+ * wrong. */
+int tn_options_parse(const tn_command *command, int n_args, char *const *args, tn_options *out);
+
+/* Decimal integer without sign (but '-' where low is negative), spaces or anything behind it. */
+bool tn_parse_integer(const char *text, int64_t low, int64_t high, int64_t *out);
+
+#endif

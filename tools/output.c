@@ -1,0 +1,89 @@
+#include "output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "terminal.h"
+
+static void release(tn_output *output) {
+    tn_cli_remove_on_fault(NULL);
+    if (output->fd > STDERR_FILENO) close(output->fd);
+    free(output->path);
+    free(output->temporary);
+    *output = (tn_output){.fd = -1};
+}
+
+void tn_output_discard(tn_output *output) {
+    if (output->temporary) unlink(output->temporary);
+    release(output);
+}
+
+static int fail(tn_output *output, int error_number) {
+    const int exit_code = tn_cli_fail_write(output->path ? output->path : "output", error_number);
+    tn_output_discard(output);
+    return exit_code;
+}
+
+/* mkstemp makes private files; the result gets the mode any new file would. */
+static int open_temporary(tn_output *output) {
+    const char *slash = strrchr(output->path, '/');
+    const int n_folder = slash ? (int)(slash - output->path + 1) : 0;
+    if (asprintf(&output->temporary, "%.*s.tern-XXXXXX", n_folder, output->path) < 0) {
+        output->temporary = NULL;
+        return ENOMEM;
+    }
+    output->fd = mkostemp(output->temporary, O_CLOEXEC);
+    if (output->fd < 0) {
+        const int error_number = errno;
+        free(output->temporary);
+        output->temporary = NULL;
+        return error_number;
+    }
+    tn_cli_remove_on_fault(output->temporary);
+    const mode_t mask = umask(0);
+    umask(mask);
+    return fchmod(output->fd, 0666 & ~mask) == 0 ? 0 : errno;
+}
+
+int tn_output_open(tn_output *output, const char *path) {
+    *output = (tn_output){.fd = -1};
+    if (strcmp(path, "-") == 0) {
+        output->fd = STDOUT_FILENO;
+        output->path = strdup("standard output");
+        return output->path ? 0 : fail(output, ENOMEM);
+    }
+    struct stat info;
+    const bool exists = stat(path, &info) == 0;
+    output->path = exists ? realpath(path, NULL) : strdup(path);
+    if (!output->path) return tn_cli_fail_write(path, errno);
+    if (exists && S_ISDIR(info.st_mode)) return fail(output, EISDIR);
+    if (exists && !S_ISREG(info.st_mode)) { /* a rename would replace the device or pipe itself */
+        output->fd = open(path, O_WRONLY | O_CLOEXEC);
+        return output->fd < 0 ? fail(output, errno) : 0;
+    }
+    const int failed = open_temporary(output);
+    return failed ? fail(output, failed) : 0;
+}
+
+int tn_output_write(tn_output *output, const void *bytes, size_t n) {
+    const int failed = tn_write_all(output->fd, bytes, n);
+    return failed ? fail(output, failed) : 0;
+}
+
+int tn_output_commit(tn_output *output) {
+    if (output->temporary) {
+        if (fsync(output->fd) != 0) return fail(output, errno);
+        if (rename(output->temporary, output->path) != 0) return fail(output, errno);
+        tn_cli_remove_on_fault(NULL);
+        free(output->temporary);
+        output->temporary = NULL;
+    }
+    release(output);
+    return 0;
+}

@@ -1,0 +1,299 @@
+/* tern run: a prompt in, the text that follows out. Standard output gets the generated text and nothing else.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "terminal.h"
+
+static const char help[] =
+    "usage: tern run -m M.gguf (-p TEXT | -f FILE) [options]\n"
+    "  -m, --model FILE      the model\n"
+    "  -p, --prompt TEXT     the prompt; text of control tokens becomes those tokens\n"
+    "  -f, --file FILE       the prompt from a file as it is; - is standard input\n"
+    "  -n, --predict N       tokens to generate (default: until the end or -c is full)\n"
+    "  -c, --ctx N           positions in the context (the model's, at most 4096)\n"
+    "  -t, --threads N       threads (the cores this process may use)\n"
+    "  -b, --batch N         tokens of the prompt computed at once (512)\n"
+    "  -s, --seed N          seed of the draws (a new one, printed at the end)\n"
+    "  --temp X, --top-k N   temperature (0.8; 0: greedy), likeliest tokens kept (40)\n"
+    "  --top-p X, --min-p X  share of probability kept (0.95), of the best's (0.05)\n"
+    "  --repeat-penalty X    divides the logits of recent tokens (1: off, the default)\n"
+    "  --repeat-last-n N     how many tokens are recent (64; -1: all)\n"
+    "  --stop TEXT           end before this text appears; up to 16 of them\n"
+    "  --ignore-eos          go on past end tokens\n"
+    "  --no-special          text of control tokens is plain text\n"
+    "  --no-bos              no BOS token, even where the vocabulary asks for it\n"
+    "  --kv f16|f32          type of the KV cache (f16)\n"
+    "  --arch-file FILE      YAML description that adds or replaces an architecture\n"
+    "  --pre NAME            pre-tokenizer to use, whatever the file says\n"
+    "  -v, --verbose         the model and the memory it needs, before the text\n"
+    "  -q, --quiet           no warnings and no figures\n"
+    "  -h, --help            this text\n";
+
+/* One run, filled from top to bottom. */
+typedef struct tn_run {
+    const tn_options *options;
+    tern_model *model;
+    tern_session *session;
+    tern_generator *generator;
+    tern_sampling sampling;
+    int32_t *ids; /* the prompt */
+    size_t n_ids;
+    double open_s, prefill_start, prefill_s, first_token_s, generate_s;
+    uint64_t n_generated;
+    tern_stop_reason stop;
+    bool stdout_terminal, ends_in_newline;
+} tn_run;
+
+/* ---- Prompt
+ * ------------------------------------------------------------------------------------------------- */
+
+static int tokenize_prompt(tn_run *run) {
+    const tn_options *options = run->options;
+    tn_text file = {0};
+    if (options->file) {
+        const int failed = tn_cli_read(options->file, &file);
+        if (failed) return failed;
+    }
+    const char *text = options->file ? file.bytes : options->prompt;
+    const size_t n = options->file ? file.n : strlen(options->prompt);
+    const unsigned flags =
+        (options->no_bos ? 0u : TERN_TOKENIZE_BOS) | (options->no_special ? 0u : TERN_TOKENIZE_SPECIAL);
+    tern_error err;
+    const tern_status status = tern_tokenize(run->model, text, n, flags, &run->ids, &run->n_ids, &err);
+    free(file.bytes);
+    if (status != TERN_OK) return tn_cli_fail_library(&err);
+    if (run->n_ids == 0)
+        return tn_cli_fail("cannot generate: prompt: it is empty and the model has no BOS token");
+    return TN_EXIT_DONE;
+}
+
+/* ---- Prefill
+ * ------------------------------------------------------------------------------------------------ */
+
+static bool show_prefill(void *user, uint32_t done, uint32_t total) {
+    const tn_run *run = user;
+    if (!run->options->quiet && tn_seconds() - run->prefill_start > 1)
+        tn_progress_show("prompt", done, total);
+    return !tn_cli_interrupted();
+}
+
+static int prefill(tn_run *run) {
+    const uint32_t n_ctx = tern_session_n_ctx(run->session);
+    if (run->n_ids > n_ctx) {
+        return tn_cli_fail("prompt too long: %s: %zu tokens, and the context holds %" PRIu32 " (-c sets it)",
+                           run->options->file ? run->options->file : "-p", run->n_ids, n_ctx);
+    }
+    run->prefill_start = tn_seconds();
+    tern_error err;
+    const tern_status status = tern_session_eval(run->session, run->ids, run->n_ids, 1, &err);
+    run->prefill_s = tn_seconds() - run->prefill_start;
+    tn_progress_clear();
+    return status == TERN_OK ? TN_EXIT_DONE : tn_cli_fail_library(&err);
+}
+
+static int open_session(tn_run *run) {
+    tern_session_options config;
+    tn_cli_session_options(run->options, &config);
+    config.progress = show_prefill;
+    config.user = run;
+    tern_error err;
+    if (tern_session_new(run->model, &config, &run->session, &err) != TERN_OK)
+        return tn_cli_fail_library(&err);
+    return TN_EXIT_DONE;
+}
+
+/* ---- Generation
+ * --------------------------------------------------------------------------------------------- */
+
+static uint64_t new_seed(void) {
+    uint32_t seed;
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
+        seed = (uint32_t)(tn_seconds() * 1e6);
+    return seed; /* 32 bits: short enough to type again */
+}
+
+static int open_generator(tn_run *run) {
+    const tn_options *options = run->options;
+    tern_sampling *sampling = &run->sampling;
+    tern_sampling_defaults(sampling);
+    sampling->seed = tn_option_given(options, TN_OPTION_SEED) ? (uint64_t)options->seed : new_seed();
+    if (tn_option_given(options, TN_OPTION_TEMP)) sampling->temperature = (float)options->temp;
+    if (tn_option_given(options, TN_OPTION_TOP_K)) sampling->top_k = (int32_t)options->top_k;
+    if (tn_option_given(options, TN_OPTION_TOP_P)) sampling->top_p = (float)options->top_p;
+    if (tn_option_given(options, TN_OPTION_MIN_P)) sampling->min_p = (float)options->min_p;
+    if (tn_option_given(options, TN_OPTION_REPEAT_PENALTY))
+        sampling->repeat_penalty = (float)options->repeat_penalty;
+    if (tn_option_given(options, TN_OPTION_REPEAT_LAST_N))
+        sampling->repeat_last_n = (int32_t)options->repeat_last_n;
+    tern_generator_options config;
+    tern_generator_options_defaults(&config);
+    config.sampling = sampling;
+    if (tn_option_given(options, TN_OPTION_PREDICT)) config.max_tokens = (uint64_t)options->n_predict;
+    config.stop = options->stop;
+    config.n_stop = options->n_stop;
+    config.ignore_end = options->ignore_eos;
+    tern_error err;
+    if (tern_generator_new(run->session, &config, run->ids, run->n_ids, &run->generator, &err) != TERN_OK) {
+        return tn_cli_fail_library(&err);
+    }
+    return TN_EXIT_DONE;
+}
+
+static int write_piece(tn_run *run, const char *text, size_t n) {
+    if (n == 0) return TN_EXIT_DONE;
+    const int failed = tn_write_text(STDOUT_FILENO, run->stdout_terminal, text, n);
+    run->ends_in_newline = text[n - 1] == '\n';
+    return failed ? tn_cli_fail_write("standard output", failed) : TN_EXIT_DONE;
+}
+
+static int generate(tn_run *run) {
+    int exit_code = TN_EXIT_DONE;
+    const double start = tn_seconds();
+    if (tn_option_given(run->options, TN_OPTION_PREDICT) && run->options->n_predict == 0)
+        run->stop = TERN_STOP_LIMIT;
+    while (exit_code == TN_EXIT_DONE && run->stop == TERN_STOP_NONE) {
+        if (tn_cli_interrupted()) {
+            exit_code = TN_EXIT_INTERRUPTED;
+            break;
+        }
+        const char *text = NULL;
+        size_t n = 0;
+        tern_error err;
+        if (tern_generator_next(run->generator, &text, &n, &run->stop, &err) != TERN_OK) {
+            exit_code = tn_cli_fail_library(&err);
+            break;
+        }
+        if (run->first_token_s == 0) run->first_token_s = tn_seconds() - start;
+        exit_code = write_piece(run, text, n);
+    }
+    run->generate_s = tn_seconds() - start;
+    run->n_generated = tern_generator_n_tokens(run->generator);
+    /* The prompt of the shell begins on a line of its own; a file or pipe gets the text as it is. */
+    if (run->stdout_terminal && !run->ends_in_newline) tn_write_all(STDOUT_FILENO, "\n", 1);
+    return exit_code;
+}
+
+/* ---- Figures
+ * ------------------------------------------------------------------------------------------------ */
+
+static void print_rate(const char *what, uint64_t n, uint64_t n_timed, double seconds) {
+    fprintf(stderr, "%-12s %" PRIu64 " tokens", what, n);
+    if (n_timed > 0 && seconds > 0)
+        fprintf(stderr, " in %.2f s, %.1f tokens/s", seconds, (double)n_timed / seconds);
+    fputc('\n', stderr);
+}
+
+static void print_stop(const tn_run *run, int exit_code) {
+    const uint32_t n_ctx = tern_session_n_ctx(run->session);
+    fprintf(stderr, "%-12s ", "stopped");
+    if (exit_code == TN_EXIT_INTERRUPTED) {
+        fputs("interrupted\n", stderr);
+        return;
+    }
+    switch (run->stop) {
+    case TERN_STOP_NONE: fputs("an error\n", stderr); break;
+    case TERN_STOP_END: fputs("the model ended its text\n", stderr); break;
+    case TERN_STOP_STRING: fputs("a stop string (--stop)\n", stderr); break;
+    case TERN_STOP_LIMIT: fprintf(stderr, "after %" PRId64 " tokens (-n)\n", run->options->n_predict); break;
+    case TERN_STOP_FULL:
+        fprintf(stderr, "the context of %" PRIu32 " tokens is full (-c sets it): the text may be cut short\n",
+                n_ctx);
+        break;
+    }
+}
+
+static void print_figures(const tn_run *run, int exit_code) {
+    char memory[24];
+    const uint32_t n_prompt = exit_code == TN_EXIT_INTERRUPTED && !run->generator
+                                  ? tern_session_position(run->session)
+                                  : (uint32_t)run->n_ids;
+    if (run->stdout_terminal) fputc('\n', stderr);
+    print_rate("prompt", n_prompt, n_prompt, run->prefill_s);
+    /* The first token comes out of the prompt's logits; only the others cost a step each. */
+    print_rate("generated", run->n_generated, run->n_generated ? run->n_generated - 1 : 0,
+               run->generate_s - run->first_token_s);
+    if (run->n_generated > 0) {
+        fprintf(stderr, "%-12s %.2f s after the prompt (model opened in %.2f s)\n", "first token",
+                run->prefill_s + run->first_token_s, run->open_s);
+    }
+    fprintf(stderr, "%-12s %s at most, context %" PRIu32 "\n", "memory",
+            tn_format_bytes(memory, tn_peak_memory_bytes()), tern_session_n_ctx(run->session));
+    fprintf(stderr, "%-12s %" PRIu32 ", %s\n", "threads", tern_session_n_threads(run->session),
+            tern_session_isa(run->session));
+    if (run->sampling.temperature > 0) fprintf(stderr, "%-12s %" PRIu64 "\n", "seed", run->sampling.seed);
+    print_stop(run, exit_code);
+}
+
+static int print_plan(const tn_run *run) {
+    tern_session_options config;
+    tn_cli_session_options(run->options, &config);
+    tern_memory memory;
+    tern_error err;
+    if (tern_session_memory(run->model, &config, &memory, &err) != TERN_OK) return tn_cli_fail_library(&err);
+    tern_model_info info;
+    tern_model_info_get(run->model, &info);
+    char safe[256], weights[24], kv[24], scratch[24];
+    tern_escape(safe, sizeof safe, info.name, strlen(info.name));
+    fprintf(stderr, "%-12s %s, %s, %" PRIu32 " layers, vocabulary of %" PRIu32 "\n", "model", safe,
+            info.architecture, info.n_layers, info.n_vocab);
+    fprintf(stderr, "%-12s %s of weights, up to %s of KV cache, %s of scratch\n", "needs",
+            tn_format_bytes(weights, memory.weights_bytes), tn_format_bytes(kv, memory.kv_bytes),
+            tn_format_bytes(scratch, memory.scratch_bytes));
+    return TN_EXIT_DONE;
+}
+
+/* ---- The whole
+ * ---------------------------------------------------------------------------------------------- */
+
+static int run_model(tn_run *run) {
+    int exit_code;
+    const double start = tn_seconds();
+    run->model = tn_cli_open_model(run->options, TERN_OPEN_ALL, &exit_code);
+    run->open_s = tn_seconds() - start;
+    if (!exit_code && run->options->verbose) exit_code = print_plan(run);
+    if (!exit_code) exit_code = tokenize_prompt(run);
+    if (!exit_code && tn_cli_interrupted()) exit_code = TN_EXIT_INTERRUPTED;
+    if (!exit_code) exit_code = open_session(run);
+    if (!exit_code) exit_code = prefill(run);
+    if (!exit_code) exit_code = open_generator(run);
+    if (!exit_code) exit_code = generate(run);
+    if (run->session && exit_code != TN_EXIT_FAILED && !run->options->quiet) print_figures(run, exit_code);
+    return exit_code;
+}
+
+static int run_command(const tn_options *options) {
+    const bool prompt = tn_option_given(options, TN_OPTION_PROMPT),
+               file = tn_option_given(options, TN_OPTION_FILE);
+    if (prompt == file) {
+        return tn_cli_fail_usage(options->command, prompt ? "-p and -f: expected one of them, found both"
+                                                          : "-p or -f: missing prompt");
+    }
+    tn_run run = {.options = options, .stdout_terminal = isatty(STDOUT_FILENO) == 1};
+    const int exit_code = run_model(&run);
+    tern_generator_free(run.generator);
+    tern_session_free(run.session);
+    tern_free(run.ids);
+    tern_model_close(run.model);
+    return exit_code;
+}
+
+const tn_command tn_command_run = {
+    .name = "run",
+    .summary = "generate text that follows a prompt",
+    .help = help,
+    .accepted = TN_ACCEPT(MODEL) | TN_ACCEPT(PROMPT) | TN_ACCEPT(FILE) | TN_ACCEPT(PREDICT) | TN_ACCEPT(CTX) |
+                TN_ACCEPT(THREADS) | TN_ACCEPT(BATCH) | TN_ACCEPT(SEED) | TN_ACCEPT(TEMP) | TN_ACCEPT(TOP_K) |
+                TN_ACCEPT(TOP_P) | TN_ACCEPT(MIN_P) | TN_ACCEPT(REPEAT_PENALTY) | TN_ACCEPT(REPEAT_LAST_N) |
+                TN_ACCEPT(STOP) | TN_ACCEPT(KV) | TN_ACCEPT(IGNORE_EOS) | TN_ACCEPT(NO_SPECIAL) |
+                TN_ACCEPT(NO_BOS) | TN_ACCEPT(PRE) | TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(VERBOSE) |
+                TN_ACCEPT(QUIET),
+    .required = TN_ACCEPT(MODEL),
+    .run = run_command,
+};
