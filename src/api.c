@@ -68,7 +68,9 @@ static tn_status open_tokenizer(tern_model *model, const char *pre, tn_error *er
     if (v->n_tokens == 0) return TN_OK;
     snprintf(model->tokenizer_name, sizeof model->tokenizer_name, "%.31s%s%.60s", v->model, pre || v->pre ? "/" : "",
              pre ? pre : v->pre ? v->pre : "");
-    return tn_tokenizer_new(v, pre, &model->tok, err);
+    tn_error e;
+    tn_status s = tn_tokenizer_new(v, pre, &model->tok, &e);
+    return s ? tn_fail(err, s, "cannot open model", tn_file_path(model->m->file), "%s", e.message) : TN_OK;
 }
 
 static void copy_name(tern_model *model) {
@@ -325,8 +327,11 @@ const char *tern_session_isa(const tern_session *session) { return tn_session_is
 uint32_t tern_session_position(const tern_session *session) { return tn_session_position(session->s); }
 
 tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n, uint32_t n_outputs, tern_error *err) {
-    tn_error e = {0};
-    return give(err, tn_session_eval(session->s, ids, n, n_outputs, &e), &e);
+    tn_error e = {0}, named = {0};
+    tn_status s = tn_session_eval(session->s, ids, n, n_outputs, &e);
+    if (s != TN_ERR_NUMERIC) return give(err, s, &e);
+    const char *why = strrchr(e.message, ':'); /* the file is at fault: name it */
+    return give(err, tn_fail(&named, s, "cannot compute", tn_file_path(session->model->m->file), "%s", why ? why + 2 : e.message), &named);
 }
 
 const float *tern_session_logits(const tern_session *session, uint32_t i) { return tn_session_logits(session->s, i); }

@@ -9,7 +9,7 @@
 enum {
     KEYS = 4,                             /* keys of a pair's tile */
     SCORE_STRIDE = TN_ATTN_CHUNK + 8,     /* a tile at the end of the range stores past it */
-    WIDEN_FROM = 3                        /* queries from which widening once is cheaper */
+    WIDEN_FROM = 16                       /* queries from which widening once is cheaper */
 };
 
 typedef struct workspace {

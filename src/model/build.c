@@ -62,6 +62,15 @@ static void fail(builder *b, const char *what) {
                             "architecture %s, layer %d: %s", b->m->arch.name, b->layer, what);
 }
 
+static void check_factors(builder *b, const tn_tensor *t, uint32_t n_pairs) {
+    const float *factors = t ? (const float *)(const void *)t->data : NULL;
+    if (t && t->dims[0] != n_pairs) fail(b, "the rotary frequency factors are not as many as the pairs");
+    for (uint32_t i = 0; t && !b->status && i < n_pairs; i++)
+        if (!(factors[i] > 0) || isinf(factors[i]))
+            b->status = tn_fail(b->err, TN_ERR_FORMAT, "cannot run model", tn_file_path(b->m->file),
+                                "tensor '%s': element %u is %g, expected a factor above 0", t->cname, i, (double)factors[i]);
+}
+
 static uint32_t rope_of(builder *b, const tn_step *step) {
     tn_rope_config rope = {.halves = step->rope_pairs == TN_ROPE_HALVES, .factor = 1, .theta = 1};
     if (step->rope_dim) {
@@ -70,8 +79,7 @@ static uint32_t rope_of(builder *b, const tn_step *step) {
         rope.factor = number(b, step->rope_factor, 1);
         rope.freq_factors = vector(b, step->freq_factors);
         if (rope.theta <= 0 || rope.factor <= 0) fail(b, "rotary base and factor must be above 0");
-        for (uint32_t i = 0; rope.freq_factors && i < rope.n_pairs; i++)
-            if (!(rope.freq_factors[i] > 0) || isinf(rope.freq_factors[i])) fail(b, "a rotary frequency factor is not above 0");
+        check_factors(b, tensor(b, step->freq_factors), rope.n_pairs);
     }
     return tn_graph_add_rope(b->g, rope);
 }

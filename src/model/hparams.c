@@ -145,18 +145,17 @@ static tn_status read_hparam(tn_model *m, size_t h, tn_error *err) {
     return TN_OK;
 }
 
-/* The vocabulary's size: that of the token list, else the key vocab_size. */
+/* The vocabulary's size: that of the vocabulary, else the key vocab_size. */
 static tn_status read_n_vocab(tn_model *m, tn_error *err) {
     char key[160];
     uint64_t n = 0;
-    const tn_meta *tokens = tn_file_meta(m->file, "tokenizer.ggml.tokens");
     snprintf(key, sizeof key, "%s.vocab_size", m->arch_name);
     const tn_meta *size = tn_file_meta(m->file, key);
-    if (tokens) n = tokens->count;
+    if (m->vocab.n_tokens) n = m->vocab.n_tokens;
     else if (size && !tn_meta_u64(size, 0, &n)) n = 0;
     if (n < 1 || n > INT32_MAX)
         return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
-                       "the vocabulary has %llu tokens (key '%s')", (unsigned long long)n, tokens ? "tokenizer.ggml.tokens" : key);
+                       "no vocabulary, and key '%s' is %s", key, size ? "out of range" : "missing");
     m->hparams.n_vocab = (uint32_t)n;
     return TN_OK;
 }

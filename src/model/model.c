@@ -19,12 +19,11 @@ static tn_status open_parts(tn_model *m, const char *path, const tn_model_option
     tn_status s;
     if ((s = tn_file_open(path, &m->file, err)) || (s = copy_arch_name(m, err))) return s;
     if (options->level == TN_OPEN_METADATA) return TN_OK;
-    if (options->level == TN_OPEN_ALL) {
-        if ((s = tn_model_find_arch(m, options->arch_file, err)) || (s = tn_model_read_hparams(m, err)) ||
-            (s = tn_model_bind_tensors(m, options, err)) || (s = tn_model_build_graph(m, err)))
-            return s;
-    }
-    return tn_vocab_read(m->file, &m->arena, &m->vocab, err);
+    if (options->level == TN_OPEN_VOCAB) return tn_vocab_read(m->file, &m->arena, &m->vocab, err);
+    if ((s = tn_model_find_arch(m, options->arch_file, err)) || (s = tn_vocab_read(m->file, &m->arena, &m->vocab, err)) ||
+        (s = tn_model_read_hparams(m, err)) || (s = tn_model_bind_tensors(m, options, err)))
+        return s;
+    return tn_model_build_graph(m, err);
 }
 
 tn_status tn_model_open(const char *path, const tn_model_options *options, tn_model **out, tn_error *err) {

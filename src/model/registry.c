@@ -26,7 +26,7 @@ static tn_status unknown(const tn_model *m, tn_error *err) {
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", a->name);
     }
     return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file),
-                   "unknown architecture '%s' (known: %s)", m->arch_name, known);
+                   "key 'general.architecture': unknown architecture '%s' (known: %s)", m->arch_name, known);
 }
 
 tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err) {

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+enum { MAX_TOKEN_BYTES = 1 << 16 }; /* published vocabularies stay below 1 KiB */
+
 static tn_status bad(const tn_file *file, const char *key, const char *why, tn_error *err) {
     return tn_fail(err, TN_ERR_FORMAT, "bad vocabulary", tn_file_path(file), "key '%s': %s", key, why);
 }
@@ -32,7 +34,9 @@ static tn_status read_strings(const tn_file *file, const char *key, tn_arena *ar
     if (!texts || !lens) return out_of_memory(file, err);
     for (uint64_t i = 0; i < meta->count; i++) {
         tn_str s;
-        if (!tn_meta_str(meta, i, &s) || s.len > UINT32_MAX) return bad(file, key, "a string is too long", err);
+        if (!tn_meta_str(meta, i, &s) || s.len > MAX_TOKEN_BYTES)
+            return tn_fail(err, TN_ERR_FORMAT, "bad vocabulary", tn_file_path(file), "key '%s': string %llu is longer than %d bytes", key,
+                           (unsigned long long)i, MAX_TOKEN_BYTES);
         texts[i] = s.ptr;
         lens[i] = (uint32_t)s.len;
     }
