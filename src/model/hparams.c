@@ -151,7 +151,8 @@ static tn_status read_n_vocab(tn_model *m, tn_error *err) {
     uint64_t n = 0;
     snprintf(key, sizeof key, "%s.vocab_size", m->arch_name);
     const tn_meta *size = tn_file_meta(m->file, key);
-    if (m->vocab.n_tokens) n = m->vocab.n_tokens;
+    const tn_meta *tokens = tn_file_meta(m->file, "tokenizer.ggml.tokens"); /* there may be tokens but no tokenizer */
+    if (m->vocab.n_tokens || tokens) n = m->vocab.n_tokens ? m->vocab.n_tokens : tokens->count;
     else if (size && !tn_meta_u64(size, 0, &n)) n = 0;
     if (n < 1 || n > INT32_MAX)
         return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),

@@ -1,0 +1,157 @@
+/* Expressions and architecture descriptions: what they mean, and that what is wrong is refused at its line and column. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/base/fmath.h"
+#include "src/model/arch.h"
+#include "src/model/expr.h"
+
+static bool lookup(const void *user, const char *name, size_t n, double *value) {
+    (void)user;
+    *value = 12;
+    if (n == 1 && *name == 'x') return true;
+    *value = 1;
+    return n == 8 && !memcmp(name, "kind.yes", 8);
+}
+
+static void expressions_mean_what_arithmetic_says(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        double value;
+    } good[] = {{"1 + 2 * 3", 7}, {"(1 + 2) * 3", 9}, {"7 % 4 - 1", 2}, {"x / 5", 2.4}, {"-x + 1", -11}, {"!0 + !5", 1},
+                {"1 < 2 && 3 >= 3", 1}, {"0 || x == 12", 1}, {"1 != 1", 0}, {"if(x > 3, 10, 20)", 10}, {"if(kind.yes, 1, 2)", 1},
+                {"sqrt(x * 3)", 6}, {"min(3, x) + max(3, x)", 15}, {"0.5 * 8", 4}, {"10 - 3 - 2", 5}, {"2 * (3 + 4) % 5", 4}};
+    double v;
+    const char *why;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        if (!tn_expr_eval(good[i].text, lookup, NULL, &v, &why)) fail_msg("%s: %s", good[i].text, why);
+        if (v != good[i].value) fail_msg("%s gives %g", good[i].text, v);
+    }
+    static const char *const bad[] = {"", "1 +", "(1", "1 2", "y", "x / 0", "x % (3 - 3)", "if(1, 2)", "foo(1)", "sqrt(1, 2)", "1..2",
+                                      "kind.no", "* 3", "if(1,2,3,4)"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (tn_expr_eval(bad[i], lookup, NULL, &v, &why)) fail_msg("'%s' was accepted", bad[i]);
+    char deep[100001];
+    memset(deep, '(', sizeof deep - 1);
+    deep[sizeof deep - 1] = 0;
+    assert_false(tn_expr_eval(deep, lookup, NULL, &v, &why));
+    memset(deep, '-', sizeof deep - 1);
+    assert_false(tn_expr_eval(deep, lookup, NULL, &v, &why));
+}
+
+static void built_in_descriptions_parse(void **state) {
+    (void)state;
+    int n = 0;
+    for (const tn_arch_source *a = tn_arch_builtin; a->name; a++, n++) {
+        tn_arena arena = {0};
+        tn_arch arch;
+        tn_error err = {0};
+        if (tn_arch_parse(a->text, a->size, a->name, &arena, &arch, &err)) fail_msg("%s", err.message);
+        assert_string_equal(arch.name, a->name);
+        tn_arena_free(&arena);
+    }
+    assert_true(n >= 4);
+}
+
+/* A small description, with one line replaced. */
+static const char *const lines[] = {
+    "name: toy", "hparams:", "  n_layers: {key: block_count, min: 1, max: 9}", "  n_embd: {key: e, min: 1, max: 64}",
+    "  n_ctx_train: {key: c, min: 1, max: 64}", "  eps: {key: eps, type: float, above: 0, max: 1}",
+    "  kind: {key: kind, type: choice, values: [yes, no], default: no}", "checks: [n_embd % 2 == 0]", "tensors:",
+    "  table: {name: t, shape: [n_embd, n_vocab]}", "layer_tensors:", "  n: {name: \"b.{i}.n\", shape: [n_embd]}",
+    "  g: {name: \"b.{i}.g\", shape: [n_embd, n_embd], optional: true}", "embed: {table: table, scale: sqrt(n_embd)}", "block:",
+    "  - norm: {weight: n, eps: eps}", "  - mlp: {gate: g, up: g, down: g, activation: silu}", "  - residual", "head:",
+    "  - logits: {weight: table}"};
+enum { N_LINES = sizeof lines / sizeof *lines };
+
+static tn_status parse_with(int changed, const char *text, tn_error *err) {
+    char all[4096] = "";
+    for (int i = 0; i < N_LINES; i++) {
+        strcat(all, i == changed ? text : lines[i]);
+        strcat(all, "\n");
+    }
+    tn_arena arena = {0};
+    tn_arch arch;
+    tn_status s = tn_arch_parse(all, strlen(all), "toy.yaml", &arena, &arch, err);
+    tn_arena_free(&arena);
+    return s;
+}
+
+static void wrong_descriptions_are_refused_at_their_place(void **state) {
+    (void)state;
+    tn_error err = {0};
+    if (parse_with(-1, NULL, &err)) fail_msg("%s", err.message);
+    static const struct {
+        int line;
+        const char *text, *where, *why;
+    } bad[] = {
+        {0, "nam: toy", ":1:1", "unknown field 'nam'"},
+        {0, "name: [toy]", ":1:7", "expected text"},
+        {0, "\"name: toy", "toy.yaml:", ""},
+        {2, "  n_layer: {key: block_count, min: 1, max: 9}", ":3:3", "missing hyper-parameter 'n_layers'"},
+        {2, "  n_layers: {min: 1, max: 9}", "toy.yaml:", "expected text"},
+        {2, "  n_layers: {key: block_count, min: 1}", ":3:13", "missing range"},
+        {2, "  n_layers: {key: block_count, min: one, max: 9}", ":3:37", "expected a number"},
+        {2, "  n_layers: {key: b, min: 1, max: 9, default: n_embd}", ":3:47", "n_embd"}, /* only names above */
+        {3, "  n_embd: {key: e, min: 1, max: 64}\n  n_embd: {key: e, min: 1, max: 64}", ":4:3", "given twice: 'n_embd'"},
+        {5, "  eps: {key: eps, type: double, above: 0, max: 1}", ":6:27", "expected int, float or choice"},
+        {7, "checks: [n_embed % 2 == 0]", ":8:10", "n_embed"},
+        {7, "checks: 3", ":8:9", "list of expressions"},
+        {9, "  table: {name: t, shape: []}", ":10:27", "expected a shape"},
+        {9, "  table: {name: \"t{i}\", shape: [n_embd]}", ":10:10", "'{i}' belongs"},
+        {11, "  n: {name: n, shape: [n_embd]}", ":12:6", "'{i}' belongs"},
+        {12, "  g: {name: \"b.{i}.g\", shape: [n_embd], or: nothing}", ":13:46", "tensor above"},
+        {13, "embed: {table: tabel}", ":14:8", "unknown tensor"},
+        {15, "  - nrom: {weight: n, eps: eps}", ":16:5", "unknown step 'nrom'"},
+        {15, "  - norm: {weight: n}", ":16:11", "missing field 'eps'"},
+        {15, "  - norm: {weight: m, eps: eps}", ":16:20", "unknown tensor in 'weight'"},
+        {15, "  - norm: {weight: n, eps: kind}", ":16:28", "kind"},
+        {16, "  - mlp: {gate: g, up: g, down: g, activation: tanh}", ":17:50", "unknown value of 'activation'"},
+        {17, "  - logits: {weight: table}", ":18:5", "logits ends the head"},
+        {19, "  - norm: {weight: n, eps: eps}", ":20:20", "a layer's tensor outside the block"},
+        {19, "  - residual", ":20:5", "logits ends the head"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        err = (tn_error){0};
+        assert_int_equal(parse_with(bad[i].line, bad[i].text, &err), TN_ERR_FORMAT);
+        if (!strstr(err.message, bad[i].why) || !strstr(err.message, bad[i].where))
+            fail_msg("'%s' gives: %s (expected %s %s)", bad[i].text, err.message, bad[i].where, bad[i].why);
+    }
+}
+
+/* Against the C library, which these replace only to have the same bits everywhere. */
+static void elementary_functions_are_accurate(void **state) {
+    (void)state;
+    srand48(1);
+    for (int i = 0; i < 200000; i++) {
+        double x = (drand48() - 0.5) * 1400, s, c;
+        assert_true(fabs(tn_exp(x) - exp(x)) <= 4e-16 * exp(x));
+        x = exp((drand48() - 0.5) * 100);
+        assert_true(fabs(tn_log(x) - log(x)) <= 1e-15 * fmax(fabs(log(x)), 1e-3));
+        x = (drand48() - 0.5) * pow(2, drand48() * 31);
+        tn_sincos(x, &s, &c);
+        assert_true(fabs(s - sin(x)) < 3e-16 && fabs(c - cos(x)) < 3e-16);
+        x = drand48();
+        assert_true(fabs(tn_pow(1e6, -x) - pow(1e6, -x)) <= 4e-15 * pow(1e6, -x));
+    }
+    assert_true(tn_exp(-1000) == 0 && isinf(tn_exp(1000)) && isnan(tn_exp(NAN)) && tn_exp(0) == 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(expressions_mean_what_arithmetic_says),
+        cmocka_unit_test(built_in_descriptions_parse),
+        cmocka_unit_test(wrong_descriptions_are_refused_at_their_place),
+        cmocka_unit_test(elementary_functions_are_accurate),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

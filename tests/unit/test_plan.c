@@ -1,0 +1,138 @@
+/* Graph, fusion and plan on tiny models. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "src/model/model.h"
+#include "src/plan/plan.h"
+#include "tests/unit/tiny_model.h"
+
+static tn_model *open_tiny(const tiny_shape *shape) {
+    char path[] = "/tmp/tern-tiny-XXXXXX";
+    tiny_write(shape, path);
+    tn_model *m = NULL;
+    tn_error err = {0};
+    const tn_model_options options = {0};
+    if (tn_model_open(path, &options, &m, &err)) fail_msg("%s", err.message);
+    unlink(path);
+    return m;
+}
+
+static void layers_have_five_steps(void **state) {
+    (void)state;
+    const tiny_shape *shapes[] = {&tiny_llama, &tiny_gemma3};
+    for (int i = 0; i < 2; i++) {
+        tn_model *m = open_tiny(shapes[i]);
+        assert_int_equal(m->graph.n_steps, 5 * (int)shapes[i]->n_layers + 1); /* and the output head */
+        tn_model_close(m);
+    }
+}
+
+/* The first layer of a llama: what each step holds. */
+static void steps_hold_what_the_design_says(void **state) {
+    (void)state;
+    tiny_shape shape = tiny_llama;
+    shape.q8_0 = true;
+    tn_model *m = open_tiny(&shape);
+    const tn_graph *g = &m->graph;
+    static const tn_op_kind expected[][6] = {
+        {TN_OP_EMBED, TN_OP_NORM, TN_OP_QUANTIZE, TN_OP_MATMUL, TN_OP_MATMUL, TN_OP_MATMUL},
+        {TN_OP_ATTENTION},
+        {TN_OP_ATTN_JOIN, TN_OP_QUANTIZE, TN_OP_MATMUL, TN_OP_ADD},
+        {TN_OP_NORM, TN_OP_QUANTIZE, TN_OP_MATMUL, TN_OP_MATMUL, TN_OP_GLU},
+        {TN_OP_QUANTIZE, TN_OP_MATMUL, TN_OP_ADD},
+    };
+    static const int counts[] = {6, 1, 4, 5, 3}, rows[] = {3, 0, 2, 2, 1};
+    for (int s = 0; s < 5; s++) {
+        assert_int_equal(g->steps[s].end - g->steps[s].first, counts[s]);
+        assert_int_equal(g->steps[s].mats - g->steps[s].first, rows[s]);
+        for (int i = 0; i < counts[s]; i++) assert_int_equal(g->ops[g->steps[s].first + i].kind, expected[s][i]);
+        assert_int_equal(g->steps[s].heads, s == 1);
+    }
+    tn_model_close(m);
+}
+
+static void only_asked_rows_go_through_the_tail(void **state) {
+    (void)state;
+    tn_model *m = open_tiny(&tiny_llama);
+    for (int32_t s = 0; s < m->graph.n_steps; s++)
+        assert_int_equal(m->graph.steps[s].rows, s < m->graph.n_steps - 4 ? TN_ROWS_TOKENS : TN_ROWS_OUTPUTS);
+    tn_model_close(m);
+}
+
+/* Values that are alive in the same step never share bytes. */
+static void living_values_do_not_overlap(void **state) {
+    (void)state;
+    const tiny_shape *shapes[] = {&tiny_llama, &tiny_gemma3};
+    for (int i = 0; i < 2; i++) {
+        tn_model *m = open_tiny(shapes[i]);
+        tn_kernels kernels;
+        tn_kernels_fill(&kernels, TN_ISA_REF);
+        tn_arena arena = {0};
+        tn_plan plan;
+        const tn_limits limits = {512, 32, 4, 2};
+        assert_int_equal(tn_plan_make(&m->graph, &kernels, &limits, &arena, &plan, NULL), TN_OK);
+        int pairs = 0;
+        for (int32_t a = 0; a < m->graph.n_values; a++) {
+            const tn_value *va = &m->graph.values[a];
+            const tn_place *pa = &plan.places[a];
+            if (a == m->graph.logits) continue;
+            assert_int_equal(pa->shared % 64, 0);
+            assert_true(pa->shared + pa->stride * pa->max_rows <= plan.shared_bytes);
+            for (int32_t b = 0; b < a; b++) {
+                const tn_value *vb = &m->graph.values[b];
+                const tn_place *pb = &plan.places[b];
+                if (b == m->graph.logits || va->producer_step > vb->last_use_step || vb->producer_step > va->last_use_step) continue;
+                pairs++;
+                assert_true(pa->shared + pa->stride * pa->max_rows <= pb->shared || pb->shared + pb->stride * pb->max_rows <= pa->shared);
+            }
+        }
+        assert_true(pairs > 20);
+        tn_arena_free(&arena);
+        tn_model_close(m);
+    }
+}
+
+static void splits_cover_everything_once(void **state) {
+    (void)state;
+    for (size_t n = 0; n < 100; n++)
+        for (size_t unit = 1; unit < 20; unit += 5)
+            for (size_t threads = 1; threads < 9; threads++) {
+                size_t next = 0;
+                for (size_t t = 0; t < threads; t++) {
+                    tn_range r = tn_split(n, unit, t, threads);
+                    assert_int_equal(r.begin, next);
+                    assert_true(r.end >= r.begin && (r.begin % unit == 0 || r.begin == n));
+                    next = r.end;
+                }
+                assert_int_equal(next, n);
+            }
+}
+
+static void attention_spans(void **state) {
+    (void)state;
+    tn_span s = tn_attention_span(0, 0);
+    assert_true(s.lo == 0 && s.hi == 1 && s.first_chunk == 0 && s.n_chunks == 1);
+    s = tn_attention_span(64, 0);
+    assert_true(s.lo == 0 && s.hi == 65 && s.first_chunk == 0 && s.n_chunks == 2);
+    s = tn_attention_span(200, 10); /* sees 191..200 */
+    assert_true(s.lo == 191 && s.hi == 201 && s.first_chunk == 2 && s.n_chunks == 2);
+    s = tn_attention_span(9, 10);
+    assert_true(s.lo == 0 && s.hi == 10);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_have_five_steps),
+        cmocka_unit_test(steps_hold_what_the_design_says),
+        cmocka_unit_test(only_asked_rows_go_through_the_tail),
+        cmocka_unit_test(living_values_do_not_overlap),
+        cmocka_unit_test(splits_cover_everything_once),
+        cmocka_unit_test(attention_spans),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/* Sessions on tiny models: no allocation in decode, the numeric contract over batches, truncation and rings, errors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "src/model/model.h"
+#include "src/session/session.h"
+#include "tests/unit/tiny_model.h"
+
+/* ---- Counting allocations: the C library's own functions, or the sanitizer's hook ------------------------------- */
+
+static atomic_ulong n_allocations;
+
+#if defined(__SANITIZE_ADDRESS__)
+int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *, size_t), void (*free_hook)(const volatile void *));
+static void count_malloc(const volatile void *p, size_t n) { (void)p, (void)n, atomic_fetch_add(&n_allocations, 1); }
+static void count_free(const volatile void *p) { (void)p; }
+static void install_counter(void) { __sanitizer_install_malloc_and_free_hooks(count_malloc, count_free); }
+#else
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t align, size_t n);
+void *malloc(size_t n) { return atomic_fetch_add(&n_allocations, 1), __libc_malloc(n); }
+void *calloc(size_t n, size_t size) { return atomic_fetch_add(&n_allocations, 1), __libc_calloc(n, size); }
+void *realloc(void *p, size_t n) { return atomic_fetch_add(&n_allocations, 1), __libc_realloc(p, n); }
+void *aligned_alloc(size_t align, size_t n) { return atomic_fetch_add(&n_allocations, 1), __libc_memalign(align, n); }
+static void install_counter(void) {}
+#endif
+
+/* ---- Helpers ---------------------------------------------------------------------------------------------------- */
+
+static tn_model *open_tiny(const tiny_shape *shape) {
+    char path[] = "/tmp/tern-tiny-XXXXXX";
+    tiny_write(shape, path);
+    tn_model *m = NULL;
+    tn_error err = {0};
+    const tn_model_options options = {0};
+    if (tn_model_open(path, &options, &m, &err)) fail_msg("%s", err.message);
+    unlink(path);
+    return m;
+}
+
+static tn_session *new_session(const tn_model *m, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads) {
+    const tn_session_config c = {.n_ctx = n_ctx, .n_batch = n_batch, .n_outputs = 1, .n_threads = n_threads,
+                                 .n_vocab = m->hparams.n_vocab, .kv = TN_KV_F16};
+    tn_session *s = NULL;
+    tn_error err = {0};
+    if (tn_session_new(&m->graph, &c, &s, &err)) fail_msg("%s", err.message);
+    return s;
+}
+
+static void make_ids(int32_t *ids, size_t n, uint32_t n_vocab) {
+    uint64_t rng = 7;
+    for (size_t i = 0; i < n; i++) ids[i] = (int32_t)(tiny_random(&rng) % n_vocab);
+}
+
+static void eval(tn_session *s, const int32_t *ids, size_t n) {
+    tn_error err = {0};
+    if (tn_session_eval(s, ids, n, 1, &err)) fail_msg("%s", err.message);
+}
+
+static size_t row_bytes(const tn_model *m) { return m->hparams.n_vocab * sizeof(float); }
+
+/* ---- Tests ------------------------------------------------------------------------------------------------------ */
+
+static void decode_and_prefill_allocate_nothing(void **state) {
+    (void)state;
+    tn_model *m = open_tiny(&tiny_gemma3);
+    tn_session *s = new_session(m, 512, 32, 2);
+    int32_t ids[300];
+    make_ids(ids, 300, m->hparams.n_vocab);
+    const unsigned long before = atomic_load(&n_allocations);
+    assert_true(before > 0); /* the counter counts */
+    eval(s, ids, 100);
+    for (int i = 100; i < 300; i++) eval(s, &ids[i], 1);
+    assert_int_equal(atomic_load(&n_allocations), before);
+    tn_session_free(s);
+    tn_model_close(m);
+}
+
+/* Logits after every cut of the same tokens into evals and batches, on 1 to 3 threads. */
+static void logits_do_not_depend_on_cuts_or_threads(void **state) {
+    (void)state;
+    tiny_shape shapes[] = {tiny_llama, tiny_gemma3, tiny_llama, tiny_gemma3};
+    shapes[2].q8_0 = shapes[3].q8_0 = true;
+    for (int i = 0; i < 4; i++) {
+        tn_model *m = open_tiny(&shapes[i]);
+        int32_t ids[200];
+        make_ids(ids, 200, m->hparams.n_vocab);
+        tn_session *whole = new_session(m, 512, 200, 1);
+        eval(whole, ids, 200);
+        static const uint32_t batches[] = {1, 3, 64, 100}, evals[] = {1, 7, 65, 200};
+        for (int b = 0; b < 4; b++)
+            for (int e = 0; e < 4; e++) {
+                tn_session *s = new_session(m, 512, batches[b], 1 + (uint32_t)(b + e) % 3);
+                for (size_t at = 0; at < 200; at += evals[e]) eval(s, ids + at, 200 - at < evals[e] ? 200 - at : evals[e]);
+                assert_int_equal(tn_session_position(s), 200);
+                assert_memory_equal(tn_session_logits(s, 0), tn_session_logits(whole, 0), row_bytes(m));
+                tn_session_free(s);
+            }
+        tn_session_free(whole);
+        tn_model_close(m);
+    }
+}
+
+/* A ring is full many times over, then tokens are taken back: inside the margin the rest is reused, further back nothing is. */
+static void truncation_gives_the_bits_of_a_fresh_session(void **state) {
+    (void)state;
+    tn_model *m = open_tiny(&tiny_gemma3);
+    int32_t ids[1200];
+    make_ids(ids, 1200, m->hparams.n_vocab);
+    tn_session *s = new_session(m, 2048, 32, 2), *fresh = new_session(m, 2048, 32, 2);
+    eval(s, ids, 1200);
+    assert_int_equal(tn_session_truncate(s, 1100), 1100); /* the margin is 256 positions */
+    assert_null(tn_session_logits(s, 0));
+    eval(s, ids + 500, 40);
+    eval(fresh, ids, 1100);
+    eval(fresh, ids + 500, 40);
+    assert_memory_equal(tn_session_logits(s, 0), tn_session_logits(fresh, 0), row_bytes(m));
+    assert_int_equal(tn_session_truncate(s, 300), 0); /* the rings no longer hold positions before 300 */
+    eval(s, ids, 90);
+    assert_int_equal(tn_session_truncate(fresh, 0), 0);
+    eval(fresh, ids, 90);
+    assert_memory_equal(tn_session_logits(s, 0), tn_session_logits(fresh, 0), row_bytes(m));
+    assert_int_equal(tn_session_truncate(s, 5000), 90); /* nothing to drop */
+    tn_session_free(s);
+    tn_session_free(fresh);
+    tn_model_close(m);
+}
+
+static void rows_of_logits_are_those_of_single_evals(void **state) {
+    (void)state;
+    tn_model *m = open_tiny(&tiny_llama);
+    int32_t ids[20];
+    make_ids(ids, 20, m->hparams.n_vocab);
+    tn_session_config c = {.n_ctx = 64, .n_batch = 6, .n_outputs = 6, .n_threads = 2, .n_vocab = m->hparams.n_vocab, .kv = TN_KV_F32};
+    tn_session *s, *one = new_session(m, 64, 6, 1);
+    tn_session_free(one);
+    assert_int_equal(tn_session_new(&m->graph, &c, &s, NULL), TN_OK);
+    assert_int_equal(tn_session_new(&m->graph, &c, &one, NULL), TN_OK);
+    assert_int_equal(tn_session_eval(s, ids, 20, 5, NULL), TN_OK); /* batches of 6, 6, 6, 2: outputs from two of them */
+    for (uint32_t i = 0; i < 20; i++) {
+        eval(one, &ids[i], 1);
+        if (i >= 15) assert_memory_equal(tn_session_logits(one, 0), tn_session_logits(s, i - 15), row_bytes(m));
+    }
+    assert_null(tn_session_logits(s, 5));
+    tn_session_free(s);
+    tn_session_free(one);
+    tn_model_close(m);
+}
+
+static bool stop_after_two(void *user, uint32_t done, uint32_t total) {
+    (void)total;
+    *(uint32_t *)user = done;
+    return done < 16;
+}
+
+static void errors_leave_the_session_usable(void **state) {
+    (void)state;
+    tn_model *m = open_tiny(&tiny_llama);
+    int32_t ids[64], bad[2] = {3, 50};
+    uint32_t seen = 0;
+    tn_error err;
+    make_ids(ids, 64, m->hparams.n_vocab);
+    tn_session_config c = {.n_ctx = 64, .n_batch = 8, .n_outputs = 2, .n_threads = 2, .n_vocab = m->hparams.n_vocab, .kv = TN_KV_F16,
+                           .progress = stop_after_two, .user = &seen};
+    tn_session *s;
+    assert_int_equal(tn_session_new(&m->graph, &c, &s, NULL), TN_OK);
+    assert_int_equal(tn_session_eval(s, bad, 2, 1, &err), TN_ERR_ARG);
+    assert_non_null(strstr(err.message, "token 50 is not in the vocabulary of 50"));
+    assert_int_equal(tn_session_eval(s, ids, 0, 0, &err), TN_ERR_ARG);
+    assert_int_equal(tn_session_eval(s, ids, 8, 3, &err), TN_ERR_ARG);
+    assert_int_equal(tn_session_position(s), 0);
+    assert_int_equal(tn_session_eval(s, ids, 40, 1, &err), TN_ERR_CANCELLED);
+    assert_int_equal(tn_session_position(s), 16);
+    assert_int_equal(seen, 16);
+    assert_int_equal(tn_session_eval(s, ids, 49, 1, &err), TN_ERR_FULL);
+    assert_non_null(strstr(err.message, "16 of 64"));
+    assert_int_equal(tn_session_eval(s, ids, 8, 1, &err), TN_OK);
+    assert_non_null(tn_session_logits(s, 0));
+    tn_session_free(s);
+    tn_model_close(m);
+}
+
+int main(void) {
+    install_counter();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decode_and_prefill_allocate_nothing),
+        cmocka_unit_test(logits_do_not_depend_on_cuts_or_threads),
+        cmocka_unit_test(truncation_gives_the_bits_of_a_fresh_session),
+        cmocka_unit_test(rows_of_logits_are_those_of_single_evals),
+        cmocka_unit_test(errors_leave_the_session_usable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
