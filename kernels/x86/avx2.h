@@ -9,9 +9,12 @@
 /* X(NAME, name): weight types met by quantized activations. */
 #define TN_AVX2_Q32_TYPES(X)                                                                                         \
     X(Q4_0, q4_0) X(Q4_1, q4_1) X(Q5_0, q5_0) X(Q5_1, q5_1) X(Q8_0, q8_0) X(IQ4_NL, iq4_nl) X(MXFP4, mxfp4)
+#define TN_AVX2_Q256_TYPES(X)                                                                                        \
+    X(Q2_K, q2_k) X(Q3_K, q3_k) X(Q4_K, q4_k) X(Q5_K, q5_k) X(Q6_K, q6_k) X(IQ4_XS, iq4_xs)
 
 #define X(NAME, name) tn_matmul_fn tn_gemm_##name##_q8_avx2, tn_gemv_##name##_q8_avx2;
 TN_AVX2_Q32_TYPES(X)
+TN_AVX2_Q256_TYPES(X)
 #undef X
 
 tn_quantize_fn tn_quantize_q8_32_avx2, tn_quantize_q8_256_avx2;

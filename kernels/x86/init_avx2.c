@@ -7,6 +7,7 @@ static void fill_weights(tn_weight_kernels weight[TN_DTYPE_COUNT]) {
     weight[TN_DTYPE_##NAME].gemv = tn_gemv_##name##_q8_avx2;                                                         \
     weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_q8_avx2;
     TN_AVX2_Q32_TYPES(X)
+    TN_AVX2_Q256_TYPES(X)
 #undef X
 }
 

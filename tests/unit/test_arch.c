@@ -102,7 +102,7 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
         {2, "  n_layers: {key: block_count, min: 1}", ":3:13", "missing range"},
         {2, "  n_layers: {key: block_count, min: one, max: 9}", ":3:37", "expected a number"},
         {2, "  n_layers: {key: b, min: 1, max: 9, default: n_embd}", ":3:47", "n_embd"}, /* only names above */
-        {3, "  n_embd: {key: e, min: 1, max: 64}\n  n_embd: {key: e, min: 1, max: 64}", ":4:3", "given twice: 'n_embd'"},
+        {3, "  n_embd: {key: e, min: 1, max: 64}\n  n_embd: {key: e, min: 1, max: 64}", ":5:3", "given twice: 'n_embd'"},
         {5, "  eps: {key: eps, type: double, above: 0, max: 1}", ":6:27", "expected int, float or choice"},
         {7, "checks: [n_embed % 2 == 0]", ":8:10", "n_embed"},
         {7, "checks: 3", ":8:9", "list of expressions"},
