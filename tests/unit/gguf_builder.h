@@ -97,7 +97,7 @@ static inline void gb_align(gb *b, size_t align) {
 
 static inline void gb_write(const gb *b, const char *path) {
     FILE *f = fopen(path, "wb");
-    if (!f || fwrite(b->data, 1, b->size, f) != b->size || fclose(f) != 0) {
+    if (!f || (b->size > 0 && fwrite(b->data, 1, b->size, f) != b->size) || fclose(f) != 0) {
         perror(path);
         exit(3);
     }

@@ -24,8 +24,7 @@ enum { T_F32 = 0, T_Q4_0 = 2, T_Q4_K = 12, T_I8 = 24 };
 
 /* ---- A good file ---- */
 
-/* Two keys of every scalar type and arrays, two tensors out of order; no padding behind the last one's data.
- */
+/* Scalars, strings and arrays, two tensors out of order; no padding behind the last. */
 static void build_sample(gb *b) {
     gb_header(b, 3, 2, 7);
     gb_key_u32(b, "general.alignment", 64);
