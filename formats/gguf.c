@@ -176,19 +176,21 @@ static tn_status open_later(tn_file *file, gguf_part *parts, const split *first,
 
 /* ---- Tensors of all parts ---- */
 
+/* The part that holds tensor `index`, counted over all parts. */
+static const gguf_part *part_of(const gguf_part *parts, uint64_t index) {
+    while (index >= parts->n_tensors) index -= (parts++)->n_tensors;
+    return parts;
+}
+
 static tn_status duplicate_tensor(const tn_file *file, const gguf_part *parts, uint64_t first,
                                   uint64_t second, tn_error *err) {
-    const char *name = file->tensors[second].cname;
-    const gguf_part *a = parts, *b = parts;
-    for (uint64_t end = a->n_tensors; first >= end; end += (++a)->n_tensors) {
-    }
-    for (uint64_t end = b->n_tensors; second >= end; end += (++b)->n_tensors) {
-    }
+    tn_shown name = tn_show(file->tensors[second].name);
+    const gguf_part *a = part_of(parts, first), *b = part_of(parts, second);
     if (a != b) {
-        return GGUF_BAD(b, err, "duplicate tensor '%s', also in shard %u",
-                        tn_show(file->tensors[second].name).text, (unsigned)(a - parts) + 1);
+        return GGUF_BAD(b, err, "duplicate tensor '%s', also in shard %u", name.text,
+                        (unsigned)(a - parts) + 1);
     }
-    return GGUF_BAD(b, err, "duplicate tensor '%.80s' (tensors %llu and %llu)", name, (ull)first,
+    return GGUF_BAD(b, err, "duplicate tensor '%s' (tensors %llu and %llu)", name.text, (ull)first,
                     (ull)second);
 }
 

@@ -96,7 +96,7 @@ typedef struct tern_model_info {
 
 TERN_API void tern_model_info_get(const tern_model *model, tern_model_info *info);
 
-/* Metadata entry i < tern_model_n_metadata: key, type name ("u32", "string[]") and its value as text, arrays
+/* Metadata entry i < tern_model_n_metadata: key, type name ("u32", "string[3]") and its value as text, arrays
  * cut to their first max_items elements. `value` is written to buffer (NUL-terminated, escaped, cut to cap bytes);
  * returns false past the end. */
 TERN_API uint64_t tern_model_n_metadata(const tern_model *model);
