@@ -1,0 +1,208 @@
+/* Generation on a tiny model: where it stops, and what text comes out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "src/model/model.h"
+#include "src/session/generator.h"
+#include "tests/unit/tiny_model.h"
+
+enum { N_VOCAB = 300, FIRST_BYTE = 3, FIRST_PIECE = 259, N_CTX = 128 };
+
+typedef struct fixture {
+    tn_model *model;
+    tn_tokenizer *tok;
+    tn_session *session;
+} fixture;
+
+/* <unk> <s> </s>, 256 byte tokens, then pieces of one to three letters, some of them beyond ASCII. */
+static void make_tokenizer(fixture *f) {
+    static char storage[N_VOCAB][16];
+    static const char *text[N_VOCAB];
+    static uint32_t len[N_VOCAB];
+    static float scores[N_VOCAB];
+    static int32_t types[N_VOCAB];
+    static const char *const parts[] = {"a", "be", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x99\x82", "xyz", "\xE2\x96\x81"};
+    for (int i = 0; i < N_VOCAB; i++) {
+        types[i] = i == 0 ? TN_TOKEN_UNKNOWN : i < FIRST_BYTE ? TN_TOKEN_CONTROL : i < FIRST_PIECE ? TN_TOKEN_BYTE : TN_TOKEN_NORMAL;
+        if (i < FIRST_BYTE) snprintf(storage[i], 16, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
+        else if (i < FIRST_PIECE) snprintf(storage[i], 16, "<0x%02X>", i - FIRST_BYTE);
+        else snprintf(storage[i], 16, "%s%s", parts[i % 7], parts[i / 7 % 7]);
+        text[i] = storage[i];
+        len[i] = (uint32_t)strlen(storage[i]);
+        scores[i] = (float)-i;
+    }
+    const tn_vocab_source v = {.model = "llama", .n_tokens = N_VOCAB, .token_text = text, .token_len = len, .scores = scores, .types = types,
+                               .bos = 1, .eos = 2, .eot = -1, .unk = 0, .add_bos = 1, .add_eos = -1, .add_space_prefix = 0};
+    tn_error err = {0};
+    if (tn_tokenizer_new(&v, NULL, &f->tok, &err)) fail_msg("%s", err.message);
+}
+
+static int setup(void **state) {
+    static fixture f;
+    tiny_shape shape = tiny_llama;
+    shape.n_vocab = N_VOCAB;
+    char path[] = "/tmp/tern-tiny-XXXXXX";
+    tiny_write(&shape, path);
+    const tn_model_options options = {0};
+    tn_status s = tn_model_open(path, &options, &f.model, NULL);
+    unlink(path);
+    const tn_session_config c = {.n_ctx = N_CTX, .n_batch = 16, .n_outputs = 1, .n_threads = 1, .n_vocab = N_VOCAB, .kv = TN_KV_F16};
+    if (s || tn_session_new(&f.model->graph, &c, &f.session, NULL)) return -1;
+    make_tokenizer(&f);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    tn_session_free(f->session);
+    tn_tokenizer_free(f->tok);
+    tn_model_close(f->model);
+    return 0;
+}
+
+static const tn_generator_config sampled = {.sampling = {.seed = 5, .temperature = 3, .top_p = 1, .repeat_penalty = 1},
+                                            .max_tokens = UINT64_MAX, .ignore_end = true};
+
+/* Generates from a prompt of two tokens; returns the text (static) and how it ended. Every piece is whole characters. */
+static const char *generate(fixture *f, const tn_generator_config *c, tn_stop *stop, uint64_t *n_tokens) {
+    static char all[8192];
+    size_t n_all = 0;
+    static const int32_t prompt[] = {1, 260};
+    tn_generator *g;
+    tn_error err = {0};
+    tn_session_truncate(f->session, 0);
+    if (tn_session_eval(f->session, prompt, 2, 1, &err)) fail_msg("%s", err.message);
+    if (tn_generator_new(f->session, f->tok, c, prompt, 2, &g, &err)) fail_msg("%s", err.message);
+    do {
+        const char *text;
+        size_t n;
+        if (tn_generator_next(g, &text, &n, stop, &err)) fail_msg("%s", err.message);
+        if (n) assert_true(((unsigned char)text[0] & 0xC0) != 0x80); /* starts at a character */
+        memcpy(all + n_all, text, n);
+        n_all += n;
+    } while (!*stop);
+    all[n_all] = 0;
+    *n_tokens = tn_generator_n_tokens(g);
+    const char *text;
+    size_t n;
+    tn_stop again;
+    assert_int_equal(tn_generator_next(g, &text, &n, &again, &err), TN_OK); /* over means over */
+    assert_true(again == *stop && n == 0 && tn_generator_n_tokens(g) == *n_tokens);
+    tn_generator_free(g);
+    return all;
+}
+
+static void stops_at_the_limit(void **state) {
+    tn_generator_config c = sampled;
+    tn_stop stop;
+    uint64_t n;
+    c.max_tokens = 9;
+    generate(*state, &c, &stop, &n);
+    assert_int_equal(stop, TN_STOP_LIMIT);
+    assert_int_equal(n, 9);
+    c.max_tokens = 0;
+    assert_string_equal(generate(*state, &c, &stop, &n), "");
+    assert_int_equal(stop, TN_STOP_LIMIT);
+}
+
+static void stops_when_the_context_is_full(void **state) {
+    tn_stop stop;
+    uint64_t n;
+    generate(*state, &sampled, &stop, &n);
+    assert_int_equal(stop, TN_STOP_FULL);
+    assert_int_equal(n, N_CTX - 2 + 1); /* the last token made needs no room */
+}
+
+static void the_same_seed_gives_the_same_text(void **state) {
+    tn_generator_config c = sampled;
+    tn_stop stop;
+    uint64_t n;
+    char first[8192];
+    strcpy(first, generate(*state, &c, &stop, &n));
+    assert_true(strlen(first) > 100);
+    assert_string_equal(generate(*state, &c, &stop, &n), first);
+    c.sampling.seed = 6;
+    assert_string_not_equal(generate(*state, &c, &stop, &n), first);
+}
+
+/* Every substring of the text that begins at a character, as a stop string: what comes out is what stands before it. */
+static void stop_strings_are_found_wherever_they_begin(void **state) {
+    tn_stop stop;
+    uint64_t n;
+    char full[8192];
+    strcpy(full, generate(*state, &sampled, &stop, &n));
+    int tried = 0;
+    for (size_t at = 0; full[at] && at < 60; at++) {
+        if (((unsigned char)full[at] & 0xC0) == 0x80) continue;
+        for (size_t len = 1; len <= 9 && full[at + len - 1]; len += 4) {
+            char text[16], expected[8192];
+            size_t end = at + len;
+            while (((unsigned char)full[end] & 0xC0) == 0x80) end++; /* whole characters */
+            memcpy(text, full + at, end - at);
+            text[end - at] = 0;
+            strcpy(expected, full);
+            *strstr(expected, text) = 0;
+            const char *const stops[] = {"never in the text", text};
+            tn_generator_config c = sampled;
+            c.stop = stops;
+            c.n_stop = 2;
+            assert_string_equal(generate(*state, &c, &stop, &n), expected);
+            assert_int_equal(stop, TN_STOP_STRING);
+            tried++;
+        }
+    }
+    assert_true(tried > 60);
+}
+
+static void an_end_token_ends_the_text(void **state) {
+    fixture *f = *state;
+    tn_generator_config c = sampled;
+    tn_stop stop;
+    uint64_t n;
+    c.ignore_end = false;
+    int ended = 0;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        c.sampling.seed = seed;
+        generate(f, &c, &stop, &n);
+        assert_true(stop == TN_STOP_END || stop == TN_STOP_FULL);
+        ended += stop == TN_STOP_END;
+    }
+    assert_true(ended > 5);
+}
+
+static void wrong_options_are_refused(void **state) {
+    fixture *f = *state;
+    static const int32_t prompt[] = {1};
+    const char *const empty[] = {""};
+    tn_generator *g;
+    tn_error err = {0};
+    tn_generator_config c = sampled;
+    tn_session_truncate(f->session, 0);
+    assert_int_equal(tn_generator_new(f->session, f->tok, &c, NULL, 0, &g, &err), TN_ERR_ARG); /* no logits */
+    assert_null(g);
+    assert_int_equal(tn_session_eval(f->session, prompt, 1, 1, NULL), TN_OK);
+    c.stop = empty;
+    c.n_stop = 1;
+    assert_int_equal(tn_generator_new(f->session, f->tok, &c, NULL, 0, &g, &err), TN_ERR_ARG);
+    c = sampled;
+    c.sampling.temperature = -1;
+    assert_int_equal(tn_generator_new(f->session, f->tok, &c, NULL, 0, &g, &err), TN_ERR_ARG);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stops_at_the_limit),
+        cmocka_unit_test(stops_when_the_context_is_full),
+        cmocka_unit_test(the_same_seed_gives_the_same_text),
+        cmocka_unit_test(stop_strings_are_found_wherever_they_begin),
+        cmocka_unit_test(an_end_token_ends_the_text),
+        cmocka_unit_test(wrong_options_are_refused),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
