@@ -73,6 +73,8 @@ static void load_merge(tn_tokenizer *tok, const char *text, uint32_t n, uint32_t
 }
 
 tn_status tn_bpe_load(tn_tokenizer *tok, const tn_vocab_source *source, tn_error *err) {
+    if (source->n_merges == 0) /* every text would be cut to bytes: not what any model was trained on */
+        return tn_fail(err, TN_ERR_FORMAT, "vocabulary", "tokenizer.ggml.merges", "missing or empty");
     load_byte_chars(tok);
     uint32_t longest = 0;
     for (uint32_t i = 0; i < source->n_merges; i++)

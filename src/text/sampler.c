@@ -141,7 +141,12 @@ static uint64_t fixed_exp(double x, int bits) {
     uint64_t scale_bits = (uint64_t)(1023 + exponent) << 52;
     double scale;
     memcpy(&scale, &scale_bits, sizeof scale);
-    return (uint64_t)(exp2_32nds[k & 31] * series * scale);
+    return (uint64_t)(int64_t)(exp2_32nds[k & 31] * series * scale); /* signed: one instruction */
+}
+
+static uint64_t round_up(double x) {
+    uint64_t whole = (uint64_t)x;
+    return whole + ((double)whole < x);
 }
 
 /* Unsigned integers in the order of the floats. */
@@ -202,8 +207,8 @@ static uint32_t find_bin(tn_sampler *sampler, uint32_t n, bool by_count, uint32_
  * target <= the sum of all. Returns how many are left. */
 static uint32_t keep_best(tn_sampler *sampler, uint32_t n, bool by_count, uint64_t target) {
     uint32_t threshold = 0, n_kept = 0;
-    threshold |= find_bin(sampler, n, by_count, threshold, 21, &target);
-    threshold |= find_bin(sampler, n, by_count, threshold, 10, &target);
+    threshold |= find_bin(sampler, n, by_count, threshold, 22, &target);
+    threshold |= find_bin(sampler, n, by_count, threshold, 11, &target);
     threshold |= find_bin(sampler, n, by_count, threshold, 0, &target);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t bits = order_bits(sampler->candidates[i].logit);
@@ -218,31 +223,38 @@ static uint32_t keep_best(tn_sampler *sampler, uint32_t n, bool by_count, uint64
 
 /* Sets the weights to the probabilities at a temperature, relative to the best logit; returns their sum. */
 static uint64_t weigh(tn_sampler *sampler, uint32_t n, float max, float temperature) {
+    const double inverse = 1.0 / (double)temperature;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < n; i++) {
-        double x = ((double)sampler->candidates[i].logit - max) / temperature;
+        double x = ((double)sampler->candidates[i].logit - (double)max) * inverse;
         sum += sampler->weights[i] = fixed_exp(x, sampler->weight_bits);
     }
     return sum;
 }
 
-static uint32_t keep_min_p(tn_sampler *sampler, uint32_t n) {
-    double least = (double)sampler->params.min_p * (double)(UINT64_C(1) << sampler->weight_bits);
+/* Keeps the candidates of at least this weight. */
+static uint32_t keep_heavy(tn_sampler *sampler, uint32_t n, uint64_t least) {
     uint32_t n_kept = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if ((double)sampler->weights[i] < least) continue;
         sampler->candidates[n_kept] = sampler->candidates[i];
-        sampler->weights[n_kept++] = sampler->weights[i];
+        sampler->weights[n_kept] = sampler->weights[i];
+        n_kept += sampler->weights[i] >= least;
     }
     return n_kept;
 }
 
+static uint32_t keep_min_p(tn_sampler *sampler, uint32_t n) {
+    double least = (double)sampler->params.min_p * (double)(UINT64_C(1) << sampler->weight_bits);
+    return keep_heavy(sampler, n, round_up(least));
+}
+
 static uint32_t keep_top_p(tn_sampler *sampler, uint32_t n, uint64_t sum) {
-    double exact = (double)sampler->params.top_p * (double)sum;
-    uint64_t target = (uint64_t)exact;
-    target += (double)target < exact; /* rounded up */
+    uint64_t target = round_up((double)sampler->params.top_p * (double)sum);
     if (target > sum) target = sum;
-    return keep_best(sampler, n, false, target ? target : 1);
+    if (target == 0) target = 1;
+    /* Those too light to matter even all together are dropped first, without a look at their order. */
+    n = keep_heavy(sampler, n, (sum - target) / n);
+    return keep_best(sampler, n, false, target);
 }
 
 /* The candidate in whose share of the sum a uniform number falls, shares laid out by ascending id. */

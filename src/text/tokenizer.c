@@ -9,26 +9,32 @@
 #include "tokenizer_impl.h"
 
 /* Texts of the tokens that published chat formats end a turn or a text with. */
-static const char *const end_texts[] = {
-    "</s>",
-    "<eos>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<end_of_turn>",
-    "<|end|>",
-    "<|eot|>",
-    "<EOT>",
-    "<|end_of_turn|>",
-    "<|return|>",
-    "<|call|>",
-    "<|END_OF_TURN_TOKEN|>",
-    "<|endofturn|>",
-    "<end_of_utterance>",
-    "<\xEF\xBD\x9C"
-    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+typedef struct tn_end_text {
+    const char *text;
+    bool control_only; /* some vocabularies have the HTML tag as a user-defined token */
+} tn_end_text;
+
+static const tn_end_text end_texts[] = {
+    {"</s>", true},
+    {"<eos>", true},
+    {"<EOT>", false},
+    {"<end_of_turn>", false},
+    {"<end_of_utterance>", false},
+    {"<|endoftext|>", false},
+    {"<|end_of_text|>", false},
+    {"<|end_of_turn|>", false},
+    {"<|endofturn|>", false},
+    {"<|END_OF_TURN_TOKEN|>", false},
+    {"<|end|>", false},
+    {"<|im_end|>", false},
+    {"<|eot_id|>", false},
+    {"<|eom_id|>", false},
+    {"<|eot|>", false},
+    {"<|return|>", false},
+    {"<|call|>", false},
+    {"<\xEF\xBD\x9C"
+     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+     false}, /* DeepSeek */
 };
 
 /* ---- Load ---------------------------------------------------------------------------------------------- */
@@ -156,6 +162,7 @@ static tn_status index_token(tn_tokenizer *tok, uint32_t id, tn_error *err) {
     } else if (token->type != TN_TOKEN_CONTROL && token->type != TN_TOKEN_UNKNOWN && token->text_len) {
         tn_text_index_add(&tok->by_text, id);
         if (token->text_len > tok->max_len) tok->max_len = token->text_len;
+        tok->joins_words = tok->joins_words || (tok->spm && tn_spm_joins_words(token->text, token->text_len));
         tok->has_unused = tok->has_unused || token->type == TN_TOKEN_UNUSED;
     }
     return TN_OK;
@@ -181,21 +188,22 @@ static tn_status load_tokens(tn_tokenizer *tok, const tn_vocab_source *source, t
     return status == TN_OK ? decode_tokens(tok, err) : status;
 }
 
+static bool is_end_text(const char *text, size_t len, bool control) {
+    for (size_t i = 0; i < sizeof end_texts / sizeof *end_texts; i++)
+        if (len == strlen(end_texts[i].text) && memcmp(text, end_texts[i].text, len) == 0)
+            return control || !end_texts[i].control_only;
+    return false;
+}
+
 static void mark_ends(tn_tokenizer *tok, const tn_vocab_source *source) {
     if (source->eos >= 0) tok->tokens[source->eos].is_end = true;
     if (source->eot >= 0) tok->tokens[source->eot].is_end = true;
-    const size_t n_texts = sizeof end_texts / sizeof *end_texts;
-    for (uint32_t i = 0; i < tok->specials.n; i++) {
-        const tn_special *special = &tok->specials.list[i];
-        for (size_t t = 0; t < n_texts; t++)
-            if (special->len == strlen(end_texts[t]) &&
-                memcmp(special->text, end_texts[t], special->len) == 0)
-                tok->tokens[special->id].is_end = true;
-    }
-    /* A file without types says nothing of what is special: go by the text alone. */
-    for (size_t t = 0; t < n_texts && !source->types; t++) {
-        uint32_t id = tn_text_index_find(&tok->by_text, end_texts[t], strlen(end_texts[t]));
-        if (id != TN_NO_TOKEN) tok->tokens[id].is_end = true;
+    for (uint32_t i = 0; i < tok->n_tokens; i++) {
+        tn_token *token = &tok->tokens[i];
+        /* A file without types says nothing of what is special: go by the text alone. */
+        bool control = token->type == TN_TOKEN_CONTROL || !source->types;
+        if (control || token->type == TN_TOKEN_USER_DEFINED)
+            token->is_end = token->is_end || is_end_text(token->text, token->text_len, control);
     }
 }
 
@@ -213,6 +221,21 @@ static tn_status load_pretok(tn_tokenizer *tok, const char *name, bool *add_bos,
     *add_bos = spec->add_bos;
     tok->ignore_merges = spec->ignore_merges;
     return tn_pretok_new(spec, &tok->pretok, err);
+}
+
+/* How the vocabulary writes U+FFFD: what a byte becomes that some vocabularies of byte-level BPE have no
+ * letter for. */
+static tn_status load_replacement(tn_tokenizer *tok, tn_error *err) {
+    const char *text = "\xEF\xBF\xBD";
+    for (size_t i = 0; i < 3; i++)
+        if (tok->byte_ids[(uint8_t)text[i]] == TN_NO_TOKEN) return TN_OK;
+    int32_t *ids;
+    size_t n;
+    tn_status status = tn_tokenize(tok, text, 3, 0, &ids, &n, err);
+    for (size_t i = 0; status == TN_OK && i < n && i < 3; i++)
+        tok->replacement[tok->n_replacement++] = ids[i];
+    free(ids);
+    return status;
 }
 
 static tn_status load(tn_tokenizer *tok, const tn_vocab_source *source, const char *pre, tn_error *err) {
@@ -240,7 +263,10 @@ static tn_status load(tn_tokenizer *tok, const tn_vocab_source *source, const ch
     tok->add_eos = source->add_eos == 1;
     tok->add_space_prefix = tok->spm && source->add_space_prefix != 0;
     mark_ends(tok, source);
-    return TN_OK;
+    /* Some files name their end of text here too; no text of a user's may become that. */
+    if (tok->unk != TN_NO_TOKEN && (tok->tokens[tok->unk].is_end || (int32_t)tok->unk == tok->bos))
+        tok->unk = TN_NO_TOKEN;
+    return tok->spm ? TN_OK : load_replacement(tok, err);
 }
 
 tn_status tn_tokenizer_new(const tn_vocab_source *source, const char *pre_override, tn_tokenizer **out,
@@ -282,11 +308,17 @@ tn_status tn_encoder_push(tn_encoder *enc, uint32_t id) {
 }
 
 tn_status tn_encoder_push_byte(tn_encoder *enc, uint8_t byte) {
-    uint32_t id = enc->tok->byte_ids[byte];
-    if (id == TN_NO_TOKEN) id = enc->tok->unk;
+    const tn_tokenizer *tok = enc->tok;
+    uint32_t id = tok->byte_ids[byte];
+    if (id == TN_NO_TOKEN) id = tok->unk;
     if (id != TN_NO_TOKEN) return tn_encoder_push(enc, id);
-    return tn_fail(enc->err, TN_ERR_UNSUPPORTED, "tokenize", "text",
-                   "the vocabulary has no token for byte 0x%02X and no unknown token", byte);
+    if (tok->n_replacement == 0)
+        return tn_fail(enc->err, TN_ERR_UNSUPPORTED, "tokenize", "text",
+                       "the vocabulary has no token for byte 0x%02X and no unknown token", byte);
+    tn_status status = TN_OK;
+    for (size_t i = 0; status == TN_OK && i < tok->n_replacement; i++)
+        status = tn_encoder_push(enc, (uint32_t)tok->replacement[i]);
+    return status;
 }
 
 /* Cuts out the special tokens and encodes what lies between. User-defined tokens of SentencePiece are matched

@@ -32,8 +32,10 @@ typedef enum tn_tokenize_flags {
     TN_TOKENIZE_SPECIAL = 2, /* text of control tokens becomes those tokens; user-defined tokens always do */
 } tn_tokenize_flags;
 
-/* Tokenizes n bytes. *ids is malloc'ed (caller frees), *n_ids its length. Bad UTF-8: each offending byte is
- * taken by itself, as a byte token or the vocabulary's byte character; nothing is dropped. Linear time, bounded stack. */
+/* Tokenizes n bytes. *ids is malloc'ed (caller frees), *n_ids its length. Bad UTF-8: each offending byte is taken by
+ * itself, as a byte token or the vocabulary's byte character; one that the vocabulary does not have becomes the unknown
+ * token or else U+FFFD; nothing is dropped. BOS and EOS that the text itself already has are not added again. In SentencePiece
+ * vocabularies each stretch between control tokens begins with the added space. Linear time, bounded stack. */
 tn_status tn_tokenize(const tn_tokenizer *tok, const char *text, size_t n, unsigned flags, int32_t **ids, size_t *n_ids,
                       tn_error *err);
 

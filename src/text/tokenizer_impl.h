@@ -31,7 +31,10 @@ struct tn_tokenizer {
     uint32_t max_len;         /* of the texts in by_text */
     uint32_t unk;             /* or TN_NO_TOKEN */
     int32_t bos, eos;         /* or -1 */
+    int32_t replacement[3];   /* byte-level BPE: the tokens of U+FFFD */
+    size_t n_replacement;     /* 0 if the vocabulary cannot write it */
     bool add_bos, add_eos, add_space_prefix, ignore_merges, has_unused;
+    bool joins_words; /* SentencePiece: a mergeable token has a space behind something else */
 };
 
 /* The state of one tn_tokenize. */
@@ -45,7 +48,7 @@ typedef struct tn_encoder {
 
 tn_status tn_encoder_push(tn_encoder *enc, uint32_t id);
 
-/* A byte by itself: its byte token or byte character, else the unknown token, else an error. */
+/* A byte by itself: its byte token or byte character, else the unknown token, else U+FFFD, else an error. */
 tn_status tn_encoder_push_byte(tn_encoder *enc, uint8_t byte);
 
 /* ---- Byte-level BPE (bpe.c) ---------------------------------------------------------------------------- */
@@ -64,6 +67,9 @@ tn_status tn_bpe_encode(tn_encoder *enc, const char *text, size_t n);
 
 /* Writes the text with U+2581 as spaces (at most n bytes) and returns the length. */
 size_t tn_spm_decode(const char *text, size_t n, char *dst);
+
+/* Whether the text has U+2581 behind another character. */
+bool tn_spm_joins_words(const char *text, size_t n);
 
 /* Text without control tokens in it. */
 tn_status tn_spm_encode(tn_encoder *enc, const char *text, size_t n);

@@ -1,0 +1,224 @@
+"""Tokenizing equals Hugging Face's tokenizers and Google's sentencepiece, and the published ids, text for text.
+
+Vocabularies: TERN_DATA/vocab (default ../shared/data) and the real models in TERN_MODELS (default
+${XDG_CACHE_HOME:-~/.cache}/tern). What is absent is counted and printed; without any vocabulary the test is skipped.
+"""
+
+import glob
+import os
+import random
+import sys
+import time
+import unicodedata
+
+try:
+    from tokenizer_reference import BOS, CONTROL, PRE_TOKENIZERS, SPECIAL, USER_DEFINED, Tern, Vocabulary
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+DATA = os.path.join(os.environ.get("TERN_DATA", "../shared/data"), "vocab")
+MODELS = os.environ.get("TERN_MODELS") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tern")
+N_STRINGS = int(os.environ.get("TERN_STRINGS", "10000"))
+MAX_LOAD_MS = {"smollm2-135m": 20, "gemma3-270m": 80}  # of CPU on a machine of 2021; half as fast is no failure
+RUN_CHARS = ["a", " ", "\n", ".", "\u4e2d", "\U0001f600", "\u0301", "7", "<"]
+
+failures = []
+
+
+def check(condition, what):
+    if not condition:
+        failures.append(what)
+        if len(failures) <= 20:
+            print(f"FAIL {what}")
+
+
+# ---- Random text ---------------------------------------------------------------------------------------------
+
+SCRIPTS = [(0x20, 0x7E), (0xA0, 0x24F), (0x250, 0x36F), (0x370, 0x3FF), (0x400, 0x52F), (0x530, 0x5FF), (0x600, 0x6FF),
+           (0x900, 0x97F), (0xE00, 0xE7F), (0x1100, 0x11FF), (0x1E00, 0x1FFF), (0x2000, 0x206F), (0x2070, 0x218F),
+           (0x2190, 0x2BFF), (0x3000, 0x30FF), (0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0xFB00, 0xFDFF), (0xFE00, 0xFFFD),
+           (0x10000, 0x10FFF), (0x1D400, 0x1D7FF), (0x1F300, 0x1FAFF), (0x20000, 0x2A6DF), (0xE0000, 0xE01EF)]
+SPACES = [" ", "  ", "   ", "\n", "\n\n", "\r\n", "\t", "\v", "\f", "\x85", "\u00a0", "\u1680", "\u180e", "\u2003",
+          "\u2028", "\u202f", "\u3000", "\ufeff", "\u200b", "\x00", "\x1f"]
+SUFFIXES = ["'s", "'t", "'re", "'VE", "'m", "'LL", "'d", "'\u017f", "\u2019s", "''", "'S'T", "'"]
+WORDS = ["the", "The", "THE", "Hello", "world", "naïve", "straße", "don", "camelCase", "HTTPServer", "im_start", "été",
+         "привет", "Мир", "你好", "世界", "こんにちは", "안녕", "مرحبا", "שלום", "नमस्ते", "สวัสดี", "ελληνικά", "e\u0301",
+         "👩‍👩‍👧", "🇫🇷", "👍🏽", "☺️", "½", "٣٤", "Ⅷ", "x²", "1234567", "3.14159", "0x7f", "a_b", "//", "/*", "</", "|>"]
+
+
+def random_char(rng):
+    while True:
+        low, high = rng.choice(SCRIPTS)
+        char = chr(rng.randint(low, high))
+        # Engines disagree on what is not yet assigned; U+2581 is SentencePiece's space, so it cannot come back.
+        if unicodedata.category(char) not in ("Cn", "Cs") and char != "\u2581":
+            return char
+
+
+def random_text(rng, special):
+    makers = [lambda: rng.choice(WORDS), lambda: rng.choice(SPACES), lambda: " " + rng.choice(WORDS),
+              lambda: rng.choice(SUFFIXES), lambda: str(rng.randint(0, 10 ** rng.randint(1, 9))),
+              lambda: random_char(rng) * rng.choice([1, 1, 1, 2, 5, 40]),
+              lambda: "".join(random_char(rng) for _ in range(rng.randint(1, 6))),
+              lambda: "".join(rng.choice("aeiou tnrs.,-_'\"\n0123") for _ in range(rng.randint(1, 12))),
+              lambda: rng.choice(special) if special else "<"]
+    return "".join(rng.choice(makers)() for _ in range(rng.randint(0, 14)))
+
+
+def random_texts(vocabulary, n, seed):
+    rng = random.Random(seed)
+    special = vocabulary.special[CONTROL][:200] + vocabulary.special[USER_DEFINED]
+    special += [t[:-1] for t in special if len(t) > 1]  # almost
+    return [random_text(rng, special) for _ in range(n)]
+
+
+# ---- Checks --------------------------------------------------------------------------------------------------
+
+def compare(name, tern, texts, wanted, flags):
+    for text, want in zip(texts, wanted):
+        got = tern.tokenize(text, flags)
+        check(got == want, f"{name}: {text!r}: {got}, expected {want}")
+        back = tern.detokenize(got, special=True)
+        check(back == text.encode(), f"{name}: {text!r} comes back as {back!r}")
+
+
+def check_published_lines(name, tern, path):
+    with open(path + ".inp", encoding="utf-8", newline="") as file:
+        texts = file.read().split("\n__ggml_vocab_test__\n")[:-1]
+    with open(path + ".out", encoding="utf-8") as file:
+        wanted = [[int(i) for i in line.split()] for line in file.read().split("\n")][:len(texts)]
+    compare(name, tern, texts, wanted, 0)
+    return len(texts)
+
+
+def check_bpe(name, vocabulary, pre, n):
+    for special in (False, True):
+        texts = random_texts(vocabulary, n, f"{name} {pre} {special}")
+        wanted = vocabulary.reference_bpe(pre, special)(texts)
+        with Tern(vocabulary.path, "--pre", pre) as tern:
+            compare(f"{name}/{pre} special={special}", tern, texts, wanted, SPECIAL if special else 0)
+
+
+def check_spm(name, vocabulary, n):
+    for prefix in (False, True):
+        texts = random_texts(vocabulary, n, f"{name} {prefix}")
+        wanted = vocabulary.reference_spm(prefix)(texts)
+        with Tern(vocabulary.path, "--space-prefix", str(int(prefix))) as tern:
+            compare(f"{name} prefix={prefix}", tern, texts, wanted, 0)
+            # Between control tokens each stretch is a text of its own.
+            parts = texts[:200]
+            bos = vocabulary.ids["<s>" if "<s>" in vocabulary.ids else "<bos>"]
+            joined = vocabulary.tokens[bos].join(parts)
+            if not any(t in p for t in vocabulary.special[CONTROL] for p in parts):
+                want = [i for ids in wanted[:200] for i in [bos] + ids][1:]
+                check(tern.tokenize(joined, SPECIAL) == want, f"{name}: stretches between control tokens")
+
+
+def check_bad_bytes(name, vocabulary, tern):
+    """Valid stretches as if alone, but for the space prefix, and each bad byte as its own token."""
+    rng = random.Random(name)
+    bad = [b"\xff", b"\x80", b"\xc3", b"\xe2\x82", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf4\x90\x80\x80"]
+    for _ in range(500):
+        parts = [rng.choice(bad) if rng.random() < 0.4 else random_text(rng, []).encode() for _ in range(6)]
+        data = b"".join(parts)
+        want, run, i = [], b"", 0
+        while i <= len(data):
+            width = next((w for w in range(1, 5) if i + w <= len(data) and is_char(data[i:i + w])), 0)
+            if width:
+                run += data[i:i + width]
+                i += width
+                continue
+            want += tern.tokenize(run)
+            if i < len(data):
+                want += byte_ids(vocabulary, data[i], tern)
+            run, i = b"", i + 1
+        got = tern.tokenize(data)
+        check(got == want, f"{name}: bad bytes {data!r}: {got}, expected {want}")
+        shown = tern.detokenize(got).decode()
+        check(shown == data.decode("utf-8", "replace"), f"{name}: bad bytes {data!r} come back as {shown!r}")
+
+
+def is_char(data):
+    try:
+        return len(data.decode("utf-8")) == 1
+    except UnicodeDecodeError:
+        return False
+
+
+def byte_ids(vocabulary, byte, tern):
+    if vocabulary.model == "llama":
+        return [vocabulary.ids[f"<0x{byte:02X}>"]]
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [b for b in range(256) if b not in printable]
+    char = chr(byte) if byte in printable else chr(256 + others.index(byte))
+    return [vocabulary.ids[char]] if char in vocabulary.ids else tern.tokenize("\ufffd")
+
+
+def check_runs(name, tern):
+    for char in RUN_CHARS:
+        best = {}
+        for attempt in range(6):  # the machine may be busy with something else
+            for n in (500_000, 1_000_000):
+                start = time.perf_counter()
+                ids = tern.tokenize(char * n)
+                best[n] = min(best.get(n, 1e9), time.perf_counter() - start)
+                if attempt == 0:
+                    check(tern.detokenize(ids) == (char * n).encode(), f"{name}: {n} of {char!r} do not come back")
+            half, whole = best.values()
+            if whole < 3 and whole < 3 * half:
+                break
+        else:
+            check(False, f"{name}: {char!r}: half a million in {half:.2f} s, a million in {whole:.2f} s")
+
+
+def check_framing(name, vocabulary, tern):
+    """BOS where the file or the family says so, once."""
+    bos_text = {"gpt-2": None, "qwen2": None, "smollm": None, "llama-bpe": "<|begin_of_text|>"}.get(
+        vocabulary.pre, vocabulary.tokens[1] if "<bos>" not in vocabulary.ids else "<bos>")
+    plain, framed = tern.tokenize("Hello"), tern.tokenize("Hello", BOS)
+    check(framed == ([vocabulary.ids[bos_text]] if bos_text else []) + plain, f"{name}: framed {framed}")
+    if bos_text:
+        check(tern.tokenize(bos_text + "Hello", BOS | SPECIAL) == framed, f"{name}: BOS twice")
+    ends = {vocabulary.tokens[i] for i in tern.ends()}
+    expected = {"gpt-2": {"<|endoftext|>"}, "llama-bpe": {"<|end_of_text|>", "<|eot_id|>"},
+                "qwen2": {"<|endoftext|>", "<|im_end|>"}, "smollm": {"<|endoftext|>", "<|im_end|>"}}.get(
+                    vocabulary.pre, {"<eos>", "<end_of_turn>"} if "<bos>" in vocabulary.ids else {"</s>"})
+    check(ends == expected, f"{name}: ends at {ends}")
+
+
+def main():
+    published = sorted(glob.glob(os.path.join(DATA, "*.gguf")))
+    real = [p for p in (os.path.join(MODELS, n) for n in ("smollm2-135m.gguf", "gemma3-270m.gguf")) if os.path.exists(p)]
+    print(f"{len(published)} vocabularies, {len(real)} of 2 real models ({2 - len(real)} skipped)")
+    if not published and not real:
+        print(f"skipped: neither {DATA} nor a model in {MODELS}")
+        return 77
+    for path in published + real:
+        name = os.path.basename(path).removeprefix("ggml-vocab-").removesuffix(".gguf")
+        start = time.perf_counter()
+        vocabulary = Vocabulary(path)
+        with Tern(path, *(["--space-prefix", "0"] if vocabulary.model == "llama" else [])) as tern:
+            check_bad_bytes(name, vocabulary, tern)
+        with Tern(path) as tern:
+            n_lines = check_published_lines(name, tern, path) if path in published else 0
+            check_runs(name, tern)
+            check_framing(name, vocabulary, tern)
+            load_ms = tern.load_ms
+            check(load_ms < 2 * MAX_LOAD_MS.get(name, 1000) or tern.sanitized, f"{name}: loads in {load_ms} ms")
+        if vocabulary.model == "llama":
+            check_spm(name, vocabulary, N_STRINGS // 2)
+        else:
+            check_bpe(name, vocabulary, vocabulary.pre, N_STRINGS // 2)
+        if vocabulary.pre == "llama-bpe":  # the other patterns, on a large vocabulary
+            for pre in PRE_TOKENIZERS.keys() - {"llama-bpe"}:
+                check_bpe(name, vocabulary, pre, N_STRINGS // 20)
+        print(f"{name}: {n_lines} published lines, {N_STRINGS} random texts, loaded in {load_ms:.1f} ms of CPU, "
+              f"{time.perf_counter() - start:.0f} s in all")
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
