@@ -191,6 +191,55 @@ TERN_API const float *tern_session_logits(const tern_session *session, uint32_t 
  * hold what is needed, and then the whole prefix has to be evaluated again. */
 TERN_API tern_status tern_session_truncate(tern_session *session, uint32_t position, uint32_t *kept, tern_error *err);
 
+/* ---- Speed: for bench, doctor and whoever wants to know why a model runs as it does -------------------------------- */
+
+/* The program of one eval is a list of steps, between which the threads meet. Only the steps of the last layer's tail and of
+ * the output head are `outputs_only`: they are done for the rows whose logits are kept, all others for every token. */
+typedef struct tern_step_info {
+    int32_t layer; /* -1: before or after the layers */
+    bool outputs_only;
+    char operations[128];  /* "norm quantize | matmul matmul matmul": for each row | for each thread's columns */
+    uint64_t weight_bytes; /* read once an eval, however many tokens it has (at most the batch size) */
+    uint64_t weight_macs;  /* multiply-adds with weights, for each token or row */
+    uint64_t kv_bytes;     /* of the cache that a token reads for each position it sees; 0 unless attention */
+    uint64_t kv_macs;      /* multiply-adds for each position that a token sees */
+    uint32_t window;       /* most positions a token sees; 0: all */
+} tern_step_info;
+
+/* Step i, in order; false past the end. */
+TERN_API bool tern_session_step(const tern_session *session, uint32_t i, tern_step_info *info);
+
+/* Meetings of the threads between steps, in all evals so far, modulo 2^32; 0 with one thread. */
+TERN_API uint32_t tern_session_n_barriers(const tern_session *session);
+
+typedef struct tern_machine {
+    char cpu[128];      /* name of the processor; all texts are safe to print */
+    char features[256]; /* its instruction sets that matter, separated by spaces */
+    char isa[16];       /* the level whose kernels are used: "avx2" */
+    char isas[128];     /* those possible here: "ref, avx2" */
+    bool isa_forced;    /* by the environment variable TERN_ISA */
+    uint32_t n_cpus;        /* processors of the machine that run */
+    uint32_t n_allowed;     /* of those, within the affinity mask of this process */
+    uint32_t n_cores;       /* distinct physical cores among the allowed */
+    uint32_t quota_cpus;    /* CPUs' worth of time that control groups allow, rounded up; 0: no limit */
+    uint32_t n_threads;     /* the default of a session */
+    uint64_t memory_bytes, available_bytes; /* 0 where the system does not say */
+} tern_machine;
+
+/* Fails if TERN_ISA names a level that is unknown or not possible here. */
+TERN_API tern_status tern_machine_get(tern_machine *machine, tern_error *err);
+
+typedef struct tern_machine_speed {
+    uint64_t buffer_bytes;   /* what was read again and again: buffer_bytes asked for, at most a quarter of free memory */
+    double read_bytes_per_s; /* by n_threads, each in order through its share */
+    double macs_per_s;       /* 8-bit integer multiply-adds of n_threads with the level's instruction, operands in registers */
+} tern_machine_speed;
+
+/* Measures with n_threads (0: the default) for about `seconds` (up to 60); figures are of the best of several passes. A buffer
+ * that fits a cache measures the cache: ask for as much as a model reads for a token, to compare with that. */
+TERN_API tern_status tern_measure_machine(uint32_t n_threads, uint64_t buffer_bytes, double seconds,
+                                          tern_machine_speed *speed, tern_error *err);
+
 /* ---- Generator ------------------------------------------------------------------------------------------ */
 
 typedef struct tern_sampling {

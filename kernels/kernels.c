@@ -11,10 +11,24 @@ size_t tn_act_row_bytes(tn_act kind, size_t k) {
     }
 }
 
-void tn_kernels_fill(tn_kernels *table, tn_isa isa) {
-    tn_kernels_fill_ref(table);
+/* The levels that this architecture's build has. */
+static tn_kernels_fill_fn *const fill_levels[TN_ISA_COUNT] = {
+    [TN_ISA_REF] = tn_kernels_fill_ref,
 #if defined(__x86_64__)
-    if (isa >= TN_ISA_AVX2) tn_kernels_fill_avx2(table);
+    [TN_ISA_AVX2] = tn_kernels_fill_avx2,
+    [TN_ISA_AVXVNNI] = tn_kernels_fill_avxvnni,
+    [TN_ISA_AVX512] = tn_kernels_fill_avx512,
+    [TN_ISA_AVX512VNNI] = tn_kernels_fill_avx512vnni,
+#elif defined(__aarch64__)
+    [TN_ISA_NEON] = tn_kernels_fill_neon,
+    [TN_ISA_DOTPROD] = tn_kernels_fill_dotprod,
+    [TN_ISA_I8MM] = tn_kernels_fill_i8mm,
 #endif
+};
+
+void tn_kernels_fill(tn_kernels *table, tn_isa isa) {
+    for (int level = TN_ISA_REF; level <= (int)isa; level++) {
+        if (fill_levels[level] && tn_isa_supported((tn_isa)level)) fill_levels[level](table);
+    }
     table->isa = isa;
 }

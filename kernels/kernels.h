@@ -168,11 +168,13 @@ typedef struct tn_kernels {
     size_t kv_bytes[TN_KV_COUNT]; /* bytes an element */
 } tn_kernels;
 
-/* Fills the table for one supported level: the reference, then each level up to it. */
+/* Fills the table for one supported level: the reference, then each supported level up to it. */
 void tn_kernels_fill(tn_kernels *table, tn_isa isa);
 
 /* Each instruction set's own rows. */
-void tn_kernels_fill_ref(tn_kernels *table);
-void tn_kernels_fill_avx2(tn_kernels *table);
+typedef void tn_kernels_fill_fn(tn_kernels *table);
+tn_kernels_fill_fn tn_kernels_fill_ref, tn_kernels_fill_avx2;
+tn_kernels_fill_fn tn_kernels_fill_avxvnni, tn_kernels_fill_avx512, tn_kernels_fill_avx512vnni;
+tn_kernels_fill_fn tn_kernels_fill_neon, tn_kernels_fill_dotprod, tn_kernels_fill_i8mm;
 
 #endif

@@ -13,8 +13,7 @@
 
 #include "terminal.h"
 
-/* ---- Errors
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 
 static void print_line(const char *kind, const char *text, const char *hint) {
     char safe[2048];
@@ -56,8 +55,7 @@ int tn_cli_fail_write(const char *where, int error_number) {
     return tn_cli_fail("cannot write: %s: %s", where, strerror(error_number));
 }
 
-/* ---- Signals: the only global state of the command, since handlers take no argument
- * ------------------------- */
+/* ---- Signals: the only global state of the command, since handlers take no argument ---- */
 
 static volatile sig_atomic_t interrupted;
 static char fault_line[1200] = "tern: error: a mapped file could not be read\n";
@@ -112,8 +110,7 @@ void tn_cli_remove_on_fault(const char *path) {
     fault_remove = path;
 }
 
-/* ---- Model and input
- * ---------------------------------------------------------------------------------------- */
+/* ---- Model and input ---- */
 
 static void print_warning(void *user, const char *line) {
     (void)user;

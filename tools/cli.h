@@ -14,14 +14,15 @@ struct tn_command {
     const char *name, *summary;
     const char *help;            /* the whole text of --help; at most 24 lines of 80 columns */
     uint64_t accepted, required; /* TN_OPTION_BIT of options */
+    uint64_t lists;              /* options whose values are lists, which the command itself reads */
     bool model_operand;          /* the model may be given without -m */
     int (*run)(const tn_options *options);
 };
 
-extern const tn_command tn_command_run, tn_command_inspect, tn_command_tokenize, tn_command_logits;
+extern const tn_command tn_command_run, tn_command_inspect, tn_command_tokenize, tn_command_logits,
+    tn_command_bench, tn_command_doctor;
 
-/* ---- Errors: one line `tern: error: WHAT: WHERE: WHY` on stderr
- * -------------------------------------------- */
+/* ---- Errors: one line `tern: error: WHAT: WHERE: WHY` on stderr ---- */
 
 /* The formatted text may hold untrusted bytes: they are escaped. Returns TN_EXIT_FAILED. */
 int tn_cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -37,8 +38,7 @@ int tn_cli_fail_library(const tern_error *err);
 /* A failed write to a named place; 130 and nothing printed if an interruption ended it. */
 int tn_cli_fail_write(const char *where, int error_number);
 
-/* ---- Signals
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Signals ---- */
 
 /* SIGINT sets a flag (a second one ends the process at once), SIGPIPE is ignored, and SIGBUS, which a read of
  * a mapped file raises when the file has shrunk, prints one error line and exits with 1. */
@@ -48,8 +48,7 @@ bool tn_cli_interrupted(void);
 /* A file to remove should SIGBUS end the process; NULL: none. The string must stay until the next call. */
 void tn_cli_remove_on_fault(const char *path);
 
-/* ---- Model and input
- * ---------------------------------------------------------------------------------------- */
+/* ---- Model and input ---- */
 
 /* Opens options->model; NULL after printing why, with *exit_code set. */
 tern_model *tn_cli_open_model(const tn_options *options, tern_open_level level, int *exit_code);

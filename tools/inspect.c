@@ -24,8 +24,7 @@ static const char help[] = "usage: tern inspect M.gguf [options]\n"
                            "  -q, --quiet         no warnings\n"
                            "  -h, --help          this text\n";
 
-/* ---- Gathering
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Gathering ---- */
 
 static void sum_types(tn_inspection *in) {
     tern_tensor_info tensor;
@@ -89,8 +88,7 @@ static int gather(tn_inspection *in) {
     return in->not_runnable.code == TERN_OK ? add_plans(in) : TN_EXIT_DONE;
 }
 
-/* ---- Printing
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Printing ---- */
 
 static const char *escape(char safe[512], const char *text) {
     tern_escape(safe, 512, text ? text : "", text ? strlen(text) : 0);
@@ -192,7 +190,7 @@ static int run(const tn_options *options) {
         exit_code = tn_inspect_json(&in);
     } else if (!exit_code) {
         print_summary(&in);
-        print_types(&in);
+        if (in.n_types > 0) print_types(&in);
         if (in.n_plans > 0) print_plans(&in);
         print_metadata(&in);
         if (options->tensors) print_tensors(&in);

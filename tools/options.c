@@ -59,6 +59,10 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_QUIET] = {"quiet", 'q', TN_KIND_FLAG, AT(quiet), 0, 0},
     [TN_OPTION_PRE] = {"pre", 0, TN_KIND_TEXT, AT(pre), 0, 0},
     [TN_OPTION_ARCH_FILE] = {"arch-file", 0, TN_KIND_TEXT, AT(arch_file), 0, 0},
+    [TN_OPTION_DEPTH] = {"depth", 'd', TN_KIND_TEXT, 0, 0, 0}, /* a list wherever it is accepted */
+    [TN_OPTION_RUNS] = {"runs", 'r', TN_KIND_INTEGER, AT(n_runs), 1, 100},
+    [TN_OPTION_CSV] = {"csv", 0, TN_KIND_FLAG, AT(csv), 0, 0},
+    [TN_OPTION_YAML] = {"yaml", 0, TN_KIND_TEXT, AT(yaml), 0, 0},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 
@@ -125,6 +129,10 @@ static int store(const tn_command *command, tn_option_id id, const char *word, c
                  tn_options *out) {
     const tn_option *option = &option_table[id];
     out->given |= TN_OPTION_BIT(id);
+    if (command->lists & TN_OPTION_BIT(id)) {
+        out->list[id] = value;
+        return 0;
+    }
     switch (option->kind) {
     case TN_KIND_FLAG: *(bool *)((char *)out + option->offset) = true; return 0;
     case TN_KIND_INTEGER: return store_integer(command, option, word, value, out);

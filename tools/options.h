@@ -37,6 +37,10 @@ typedef enum tn_option_id {
     TN_OPTION_QUIET,
     TN_OPTION_PRE,
     TN_OPTION_ARCH_FILE,
+    TN_OPTION_DEPTH,
+    TN_OPTION_RUNS,
+    TN_OPTION_CSV,
+    TN_OPTION_YAML,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -50,12 +54,13 @@ enum { TN_MAX_STOPS = 16 };
 typedef struct tn_options {
     const tn_command *command;
     uint64_t given; /* TN_OPTION_BIT of each option seen */
-    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *kv;
+    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *kv, *yaml;
     const char *stop[TN_MAX_STOPS];
     size_t n_stop;
-    int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n;
+    const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
+    int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs;
     double temp, top_p, min_p, repeat_penalty;
-    bool ignore_eos, no_special, no_bos, all, json, tensors, verbose, quiet, help;
+    bool ignore_eos, no_special, no_bos, all, json, csv, tensors, verbose, quiet, help;
 } tn_options;
 
 static inline bool tn_option_given(const tn_options *options, tn_option_id id) {

@@ -14,23 +14,23 @@
 static const char help[] =
     "usage: tern run -m M.gguf (-p TEXT | -f FILE) [options]\n"
     "  -m, --model FILE      the model\n"
-    "  -p, --prompt TEXT     the prompt; text of control tokens becomes those tokens\n"
+    "  -p, --prompt TEXT     the prompt; text of control tokens is those tokens\n"
     "  -f, --file FILE       the prompt from a file as it is; - is standard input\n"
-    "  -n, --predict N       tokens to generate (default: until the end or -c is full)\n"
+    "  -n, --predict N       tokens to generate (until the end, or -c is full)\n"
     "  -c, --ctx N           positions in the context (the model's, at most 4096)\n"
     "  -t, --threads N       threads (the cores this process may use)\n"
     "  -b, --batch N         tokens of the prompt computed at once (512)\n"
     "  -s, --seed N          seed of the draws (a new one, printed at the end)\n"
     "  --temp X, --top-k N   temperature (0.8; 0: greedy), likeliest tokens kept (40)\n"
     "  --top-p X, --min-p X  share of probability kept (0.95), of the best's (0.05)\n"
-    "  --repeat-penalty X    divides the logits of recent tokens (1: off, the default)\n"
+    "  --repeat-penalty X    divides the logits of recent tokens (1, off)\n"
     "  --repeat-last-n N     how many tokens are recent (64; -1: all)\n"
     "  --stop TEXT           end before this text appears; up to 16 of them\n"
     "  --ignore-eos          go on past end tokens\n"
     "  --no-special          text of control tokens is plain text\n"
     "  --no-bos              no BOS token, even where the vocabulary asks for it\n"
     "  --kv f16|f32          type of the KV cache (f16)\n"
-    "  --arch-file FILE      YAML description that adds or replaces an architecture\n"
+    "  --arch-file FILE      YAML description of an architecture, added or replaced\n"
     "  --pre NAME            pre-tokenizer to use, whatever the file says\n"
     "  -v, --verbose         the model and the memory it needs, before the text\n"
     "  -q, --quiet           no warnings and no figures\n"
@@ -51,8 +51,7 @@ typedef struct tn_run {
     bool stdout_terminal, ends_in_newline;
 } tn_run;
 
-/* ---- Prompt
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Prompt ---- */
 
 static int tokenize_prompt(tn_run *run) {
     const tn_options *options = run->options;
@@ -74,8 +73,7 @@ static int tokenize_prompt(tn_run *run) {
     return TN_EXIT_DONE;
 }
 
-/* ---- Prefill
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Prefill ---- */
 
 static bool show_prefill(void *user, uint32_t done, uint32_t total) {
     const tn_run *run = user;
@@ -109,8 +107,7 @@ static int open_session(tn_run *run) {
     return TN_EXIT_DONE;
 }
 
-/* ---- Generation
- * --------------------------------------------------------------------------------------------- */
+/* ---- Generation ---- */
 
 static uint64_t new_seed(void) {
     uint32_t seed;
@@ -180,8 +177,7 @@ static int generate(tn_run *run) {
     return exit_code;
 }
 
-/* ---- Figures
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Figures ---- */
 
 static void print_rate(const char *what, uint64_t n, uint64_t n_timed, double seconds) {
     fprintf(stderr, "%-12s %" PRIu64 " tokens", what, n);
@@ -249,8 +245,7 @@ static int print_plan(const tn_run *run) {
     return TN_EXIT_DONE;
 }
 
-/* ---- The whole
- * ---------------------------------------------------------------------------------------------- */
+/* ---- The whole ---- */
 
 static int run_model(tn_run *run) {
     int exit_code;

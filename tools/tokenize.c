@@ -5,16 +5,15 @@
 
 #include "cli.h"
 
-static const char help[] =
-    "usage: tern tokenize -m M.gguf [options] < TEXT\n"
-    "Prints the token ids of standard input, separated by one space, and a newline.\n"
-    "\n"
-    "  -m, --model FILE  the model, or a file with its vocabulary alone\n"
-    "  --no-bos          no BOS (nor EOS), even where the vocabulary asks for it\n"
-    "  --no-special      text of control tokens is plain text, not those tokens\n"
-    "  --pre NAME        pre-tokenizer to use, whatever the file says\n"
-    "  -q, --quiet       no warnings\n"
-    "  -h, --help        this text\n";
+static const char help[] = "usage: tern tokenize -m M.gguf [options] < TEXT\n"
+                           "Prints the token ids of standard input, separated by one space, and a newline.\n"
+                           "\n"
+                           "  -m, --model FILE  the model, or a file with its vocabulary alone\n"
+                           "  --no-bos          no BOS (nor EOS), even where the vocabulary asks for it\n"
+                           "  --no-special      text of control tokens is plain text, not those tokens\n"
+                           "  --pre NAME        pre-tokenizer to use, whatever the file says\n"
+                           "  -q, --quiet       no warnings\n"
+                           "  -h, --help        this text\n";
 
 static void print_ids(const int32_t *ids, size_t n) {
     for (size_t i = 0; i < n; i++) printf(i ? " %" PRId32 : "%" PRId32, ids[i]);

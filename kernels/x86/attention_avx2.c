@@ -1,15 +1,16 @@
 /* Attention over one chunk of the KV cache, the joining of chunks, and the store into the cache.
  *
- * Three passes over the chunk: all scores, each row's softmax, all outputs. Rows go in pairs, so that a key or a
- * value loaded serves two queries. With more than two queries an f16 cache is first widened into scratch. The hull
- * of the rows' ranges is read; what a row may not see is computed with its pair's and not used. */
+ * Three passes over the chunk: all scores, each row's softmax, all outputs. Rows go in pairs, so that a key
+ * or a value loaded serves two queries. With more than two queries an f16 cache is first widened into
+ * scratch. The hull of the rows' ranges is read; what a row may not see is computed with its pair's and not
+ * used. */
 #include "avx2.h"
 #include "exp_avx2.h"
 
 enum {
-    KEYS = 4,                             /* keys of a pair's tile */
-    SCORE_STRIDE = TN_ATTN_CHUNK + 8,     /* a tile at the end of the range stores past it */
-    WIDEN_FROM = 16                       /* queries from which widening once is cheaper */
+    KEYS = 4,                         /* keys of a pair's tile */
+    SCORE_STRIDE = TN_ATTN_CHUNK + 8, /* a tile at the end of the range stores past it */
+    WIDEN_FROM = 16                   /* queries from which widening once is cheaper */
 };
 
 typedef struct workspace {
@@ -21,8 +22,12 @@ _Static_assert(sizeof(workspace) <= TN_KERNEL_SCRATCH, "scratch");
 
 typedef __m256 load_fn(const uint8_t *row, size_t i);
 
-TN_INLINE __m256 load_f32(const uint8_t *row, size_t i) { return _mm256_loadu_ps((const float *)(const void *)row + i); }
-TN_INLINE __m256 load_f16(const uint8_t *row, size_t i) { return _mm256_cvtph_ps(tn_load128(row + 2 * i)); }
+TN_INLINE __m256 load_f32(const uint8_t *row, size_t i) {
+    return _mm256_loadu_ps((const float *)(const void *)row + i);
+}
+TN_INLINE __m256 load_f16(const uint8_t *row, size_t i) {
+    return _mm256_cvtph_ps(tn_load128(row + 2 * i));
+}
 
 /* Keys or values of the chunk: position j at base + j * stride. */
 typedef struct positions {
@@ -31,11 +36,14 @@ typedef struct positions {
     int first, last; /* the hull of all rows' ranges */
 } positions;
 
-static inline const uint8_t *position(const positions *kv, int j) { return kv->base + (size_t)j * kv->stride; }
+static inline const uint8_t *position(const positions *kv, int j) {
+    return kv->base + (size_t)j * kv->stride;
+}
 
-/* ---- Scores --------------------------------------------------------------------------------------------- */
+/* ---- Scores ------------------------------------------------------------------------------------- */
 
-/* Rows a and b against keys j .. j+3, or row a against j .. j+7 when b is NULL. Keys past the hull repeat its last. */
+/* Rows a and b against keys j .. j+3, or row a against j .. j+7 when b is NULL. Keys past the hull repeat its
+ * last. */
 TN_INLINE void score_tile(const tn_attn_args *args, const float *a, const float *b, const positions *k, int j,
                           float *out_a, float *out_b, load_fn *load) {
     const int n_keys = b ? KEYS : 2 * KEYS;
@@ -65,8 +73,12 @@ TN_INLINE void score_tile(const tn_attn_args *args, const float *a, const float 
     }
 }
 
-static inline int min_int(int a, int b) { return a < b ? a : b; }
-static inline int max_int(int a, int b) { return a > b ? a : b; }
+static inline int min_int(int a, int b) {
+    return a < b ? a : b;
+}
+static inline int max_int(int a, int b) {
+    return a > b ? a : b;
+}
 
 TN_INLINE void score_rows(const tn_attn_args *args, const positions *k, workspace *ws, load_fn *load) {
     for (size_t r = 0; r < args->n_q; r += 2) {
@@ -84,7 +96,7 @@ TN_INLINE void score_rows(const tn_attn_args *args, const positions *k, workspac
     }
 }
 
-/* ---- Softmax -------------------------------------------------------------------------------------------- */
+/* ---- Softmax ------------------------------------------------------------------------------------ */
 
 /* All ones in the lanes of positions j .. j+7 that are in [lo, hi). */
 TN_INLINE __m256 range_mask(int j, int lo, int hi) {
@@ -93,8 +105,8 @@ TN_INLINE __m256 range_mask(int j, int lo, int hi) {
     return _mm256_castsi256_ps(_mm256_andnot_si256(below, _mm256_cmpgt_epi32(_mm256_set1_epi32(hi), at)));
 }
 
-/* The largest score, -infinity if none; a NaN is passed over. Of zeros of both signs the first counts, as if the
- * scores had been compared one by one. */
+/* The largest score, -infinity if none; a NaN is passed over. Of zeros of both signs the first counts, as if
+ * the scores had been compared one by one. */
 static float largest_score(const float *p, int lo, int hi) {
     __m256 m = _mm256_set1_ps(-INFINITY);
     for (int j = lo & ~7; j < hi; j += 8) {
@@ -125,11 +137,11 @@ static float softmax(float *p, int lo, int hi, float largest) {
     return tn_join8_ps(sum);
 }
 
-/* ---- Outputs -------------------------------------------------------------------------------------------- */
+/* ---- Outputs ------------------------------------------------------------------------------------ */
 
 /* o += p * v for positions from .. to - 1, dimensions d .. d + 8 * n_vec - 1, of one or two rows. */
-TN_INLINE void output_tile(float *const o[2], const float *const p[2], int n_rows, const positions *v, int from,
-                           int to, size_t d, int n_vec, load_fn *load) {
+TN_INLINE void output_tile(float *const o[2], const float *const p[2], int n_rows, const positions *v,
+                           int from, int to, size_t d, int n_vec, load_fn *load) {
     __m256 acc[2][8];
     for (int r = 0; r < n_rows; r++) {
         for (int i = 0; i < n_vec; i++) acc[r][i] = _mm256_loadu_ps(o[r] + d + 8 * (size_t)i);
@@ -148,8 +160,8 @@ TN_INLINE void output_tile(float *const o[2], const float *const p[2], int n_row
     }
 }
 
-TN_INLINE void output_rows(float *const o[2], const float *const p[2], int n_rows, const positions *v, int from,
-                           int to, size_t head_dim, load_fn *load) {
+TN_INLINE void output_rows(float *const o[2], const float *const p[2], int n_rows, const positions *v,
+                           int from, int to, size_t head_dim, load_fn *load) {
     const int n_vec = n_rows == 2 ? 4 : 8;
     size_t d = 0;
     if (from >= to) return;
@@ -181,7 +193,7 @@ TN_INLINE void output_pair(const tn_attn_args *args, size_t r, const positions *
     }
 }
 
-/* ---- The chunk ------------------------------------------------------------------------------------------ */
+/* ---- The chunk ---------------------------------------------------------------------------------- */
 
 static void find_hull(const tn_attn_args *args, positions *kv) {
     kv->first = TN_ATTN_CHUNK;
@@ -218,7 +230,9 @@ TN_INLINE void attend(const tn_attn_args *args, load_fn *load, bool widened) {
     for (size_t r = 0; r < args->n_q; r += 2) output_pair(args, r, &v, ws, load);
 }
 
-void tn_attn_f32_avx2(const tn_attn_args *args) { attend(args, load_f32, false); }
+void tn_attn_f32_avx2(const tn_attn_args *args) {
+    attend(args, load_f32, false);
+}
 
 void tn_attn_f16_avx2(const tn_attn_args *args) {
     if (args->n_q < WIDEN_FROM)

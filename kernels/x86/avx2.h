@@ -7,14 +7,26 @@
 #include "../kernels.h"
 
 /* X(NAME, name): weight types met by quantized activations. */
-#define TN_AVX2_Q32_TYPES(X)                                                                                         \
+#define TN_AVX2_Q32_TYPES(X)                                                                                 \
     X(Q4_0, q4_0) X(Q4_1, q4_1) X(Q5_0, q5_0) X(Q5_1, q5_1) X(Q8_0, q8_0) X(IQ4_NL, iq4_nl) X(MXFP4, mxfp4)
-#define TN_AVX2_Q256_TYPES(X)                                                                                        \
+#define TN_AVX2_Q256_TYPES(X)                                                                                \
     X(Q2_K, q2_k) X(Q3_K, q3_k) X(Q4_K, q4_k) X(Q5_K, q5_k) X(Q6_K, q6_k) X(IQ4_XS, iq4_xs)
 
-#define X(NAME, name) tn_matmul_fn tn_gemm_##name##_q8_avx2, tn_gemv_##name##_q8_avx2;
+/* Up to this many tokens the rows of a GEMV serve all; from one more on a panel pays. */
+enum { TN_FEW_TOKENS = 3 };
+
+/* gemv_few: 2 .. TN_FEW_TOKENS tokens. */
+#define X(NAME, name)                                                                                        \
+    tn_matmul_fn tn_gemm_##name##_q8_avx2, tn_gemv_##name##_q8_avx2, tn_gemv_few_##name##_q8_avx2;
 TN_AVX2_Q32_TYPES(X)
 TN_AVX2_Q256_TYPES(X)
+#undef X
+
+/* Weight types met by floats. */
+#define TN_AVX2_FLOAT_TYPES(X) X(F32, f32) X(F16, f16) X(BF16, bf16)
+
+#define X(NAME, name) tn_matmul_fn tn_gemm_##name##_f32_avx2, tn_gemv_##name##_f32_avx2;
+TN_AVX2_FLOAT_TYPES(X)
 #undef X
 
 tn_quantize_fn tn_quantize_q8_32_avx2, tn_quantize_q8_256_avx2;

@@ -6,7 +6,8 @@
 
 TN_INLINE __m256 tn_exp8_ps(__m256 x) {
     const __m256 round = _mm256_set1_ps(TN_EXP_ROUND);
-    const __m256 n = _mm256_sub_ps(_mm256_add_ps(_mm256_mul_ps(x, _mm256_set1_ps(TN_EXP_LOG2E)), round), round);
+    const __m256 n =
+        _mm256_sub_ps(_mm256_add_ps(_mm256_mul_ps(x, _mm256_set1_ps(TN_EXP_LOG2E)), round), round);
     __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(TN_EXP_LN2_HI), x);
     r = _mm256_fnmadd_ps(n, _mm256_set1_ps(TN_EXP_LN2_LO), r);
     __m256 p = _mm256_set1_ps(TN_EXP_P0);

@@ -1,13 +1,18 @@
-/* The rows of the kernel table that AVX2 overwrites. The copies (F32 activations and cache) and the dequantizers,
- * which only embedding rows go through, stay the reference's. */
+/* The rows of the kernel table that AVX2 overwrites. The copies (F32 activations and cache) and the
+ * dequantizers, which only embedding rows go through, stay the reference's. */
 #include "avx2.h"
 
 static void fill_weights(tn_weight_kernels weight[TN_DTYPE_COUNT]) {
-#define X(NAME, name)                                                                                                \
-    weight[TN_DTYPE_##NAME].gemv = tn_gemv_##name##_q8_avx2;                                                         \
+#define X(NAME, name)                                                                                        \
+    weight[TN_DTYPE_##NAME].gemv = tn_gemv_##name##_q8_avx2;                                                 \
     weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_q8_avx2;
     TN_AVX2_Q32_TYPES(X)
     TN_AVX2_Q256_TYPES(X)
+#undef X
+#define X(NAME, name)                                                                                        \
+    weight[TN_DTYPE_##NAME].gemv = tn_gemv_##name##_f32_avx2;                                                \
+    weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_f32_avx2;
+    TN_AVX2_FLOAT_TYPES(X)
 #undef X
 }
 

@@ -37,7 +37,9 @@ TN_INLINE __m256i quantize32(const float *x, __m256 factor) {
     return _mm256_permutevar8x32_epi32(q, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-TN_INLINE __m256i pair_sums(__m256i q) { return _mm256_maddubs_epi16(_mm256_set1_epi8(1), q); }
+TN_INLINE __m256i pair_sums(__m256i q) {
+    return _mm256_maddubs_epi16(_mm256_set1_epi8(1), q);
+}
 
 void tn_quantize_q8_32_avx2(uint8_t *row, const float *x, size_t k) {
     float *d = (float *)(void *)(row + tn_act_d_offset(k));
@@ -55,8 +57,8 @@ void tn_quantize_q8_32_avx2(uint8_t *row, const float *x, size_t k) {
     }
 }
 
-/* 8 x 32 quantized elements and their 16 sums. The tree of additions leaves the sums of the even sixteens in the
- * low lane and of the odd ones in the high lane. */
+/* 8 x 32 quantized elements and their 16 sums. The tree of additions leaves the sums of the even sixteens in
+ * the low lane and of the odd ones in the high lane. */
 TN_INLINE void store256(uint8_t *q, int16_t *s, const float *x, __m256 factor) {
     __m256i p[8];
     for (int i = 0; i < 8; i++) {

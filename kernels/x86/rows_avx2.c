@@ -21,7 +21,7 @@ void tn_rms_norm_avx2(float *y, const float *x, const float *w, size_t n, float 
     for (size_t i = whole; i < n; i++) y[i] = x[i] * r * w[i];
 }
 
-/* ---- Rotary embedding ----------------------------------------------------------------------------------- */
+/* ---- Rotary embedding --------------------------------------------------------------------------- */
 
 TN_INLINE void rotate8(__m256 *a, __m256 *b, __m256 c, __m256 s) {
     const __m256 a0 = *a, b0 = *b;
@@ -63,7 +63,7 @@ void tn_rope_adjacent_avx2(float *x, const float *cos, const float *sin, size_t 
     for (; i < n_pairs; i++) rotate1(&x[2 * i], &x[2 * i + 1], cos[i], sin[i]);
 }
 
-/* ---- Element by element --------------------------------------------------------------------------------- */
+/* ---- Element by element ------------------------------------------------------------------------- */
 
 void tn_add_avx2(float *y, const float *a, const float *b, size_t n) {
     size_t i = 0;
@@ -75,7 +75,8 @@ void tn_add_avx2(float *y, const float *a, const float *b, size_t n) {
 
 void tn_scale_avx2(float *y, const float *x, float s, size_t n) {
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(y + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(s)));
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(s)));
     for (; i < n; i++) y[i] = x[i] * s;
 }
 
@@ -85,10 +86,13 @@ TN_INLINE __m256 gate8(__m256 g, __m256 t, __m256 u) {
     return _mm256_mul_ps(_mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), tn_exp8_ps(minus_t))), u);
 }
 
-TN_INLINE __m256 silu8(__m256 g, __m256 u) { return gate8(g, g, u); }
+TN_INLINE __m256 silu8(__m256 g, __m256 u) {
+    return gate8(g, g, u);
+}
 
 TN_INLINE __m256 gelu8(__m256 g, __m256 u) {
-    const __m256 cubic = _mm256_fmadd_ps(_mm256_mul_ps(g, g), _mm256_set1_ps(0.044715f), _mm256_set1_ps(1.0f));
+    const __m256 cubic =
+        _mm256_fmadd_ps(_mm256_mul_ps(g, g), _mm256_set1_ps(0.044715f), _mm256_set1_ps(1.0f));
     return gate8(g, _mm256_mul_ps(_mm256_mul_ps(g, cubic), _mm256_set1_ps(1.5957691216057308f)), u);
 }
 
@@ -96,12 +100,18 @@ typedef __m256 unit_fn(__m256 g, __m256 u);
 
 TN_INLINE void glu(float *y, const float *gate, const float *up, size_t n, unit_fn *unit) {
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(y + i, unit(_mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, unit(_mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
     if (i < n) {
         const __m256i mask = tn_lane_mask(n - i);
-        _mm256_maskstore_ps(y + i, mask, unit(_mm256_maskload_ps(gate + i, mask), _mm256_maskload_ps(up + i, mask)));
+        _mm256_maskstore_ps(y + i, mask,
+                            unit(_mm256_maskload_ps(gate + i, mask), _mm256_maskload_ps(up + i, mask)));
     }
 }
 
-void tn_silu_mul_avx2(float *y, const float *gate, const float *up, size_t n) { glu(y, gate, up, n, silu8); }
-void tn_gelu_mul_avx2(float *y, const float *gate, const float *up, size_t n) { glu(y, gate, up, n, gelu8); }
+void tn_silu_mul_avx2(float *y, const float *gate, const float *up, size_t n) {
+    glu(y, gate, up, n, silu8);
+}
+void tn_gelu_mul_avx2(float *y, const float *gate, const float *up, size_t n) {
+    glu(y, gate, up, n, gelu8);
+}

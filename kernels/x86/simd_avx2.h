@@ -1,4 +1,5 @@
-/* Small AVX2 pieces that several kernels share: gathers of block scales, transposes, reductions in the fixed order. */
+/* Small AVX2 pieces that several kernels share: gathers of block scales, transposes, reductions in the fixed
+ * order. */
 #ifndef TN_KERNELS_X86_SIMD_AVX2_H
 #define TN_KERNELS_X86_SIMD_AVX2_H
 
@@ -9,12 +10,19 @@
 
 #include "../ref/math.h"
 
-/* The kernels are written once and specialised by constant arguments, so everything on the way must be inlined. */
+/* The kernels are written once and specialised by constant arguments, so everything on the way must be
+ * inlined. */
 #define TN_INLINE static inline __attribute__((always_inline))
 
-TN_INLINE __m256i tn_load256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
-TN_INLINE __m128i tn_load128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
-TN_INLINE void tn_store256(void *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
+TN_INLINE __m256i tn_load256(const void *p) {
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+TN_INLINE __m128i tn_load128(const void *p) {
+    return _mm_loadu_si128((const __m128i *)p);
+}
+TN_INLINE void tn_store256(void *p, __m256i v) {
+    _mm256_storeu_si256((__m256i *)p, v);
+}
 
 TN_INLINE int32_t tn_load_i32(const void *p) {
     int32_t v;
@@ -22,7 +30,17 @@ TN_INLINE int32_t tn_load_i32(const void *p) {
     return v;
 }
 
-TN_INLINE __m256i tn_broadcast_i32(const void *p) { return _mm256_set1_epi32(tn_load_i32(p)); }
+TN_INLINE __m256i tn_broadcast_i32(const void *p) {
+    return _mm256_set1_epi32(tn_load_i32(p));
+}
+
+/* Leaves a value as it is, in a register. Around the steps of a long unrolled sum this keeps the compiler
+ * from reassociating the integer additions, which would keep every product alive at once and spill them all.
+ */
+TN_INLINE __m256i tn_pin(__m256i v) {
+    __asm__("" : "+x"(v));
+    return v;
+}
 
 /* Two 16-byte pieces in one register: `low` in the low lane. */
 TN_INLINE __m256i tn_load_pair(const void *low, const void *high) {

@@ -7,42 +7,87 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 #include "cgroup.h"
 
 /* ---- Instruction sets ---- */
 
-static const char *const isa_names[TN_ISA_COUNT] = {[TN_ISA_REF] = "ref", [TN_ISA_AVX2] = "avx2"};
+/* What processor and operating system offer together, as bits; each architecture detects its own. */
+enum {
+    HAS_AVX2 = 1 << 0, /* with FMA and F16C */
+    HAS_NEON = 1 << 1,
+    HAS_DOTPROD = 1 << 2,
+    HAS_I8MM = 1 << 3,
+    HAS_AVXVNNI = 1 << 4,
+    HAS_AVX512 = 1 << 5, /* F, BW, VL, DQ, CD */
+    HAS_AVX512VNNI = 1 << 6,
+};
+
+/* The levels and the bits that each needs. A new level is a line here, in cpu.h and in kernels/kernels.c. */
+static const struct level {
+    const char *name;
+    unsigned needs;
+} levels[TN_ISA_COUNT] = {
+    [TN_ISA_REF] = {"ref", 0},
+    [TN_ISA_AVX2] = {"avx2", HAS_AVX2},
+    [TN_ISA_AVXVNNI] = {"avxvnni", HAS_AVX2 | HAS_AVXVNNI},
+    [TN_ISA_AVX512] = {"avx512", HAS_AVX2 | HAS_AVX512},
+    [TN_ISA_AVX512VNNI] = {"avx512vnni", HAS_AVX2 | HAS_AVX512 | HAS_AVX512VNNI},
+    [TN_ISA_NEON] = {"neon", HAS_NEON},
+    [TN_ISA_DOTPROD] = {"dotprod", HAS_NEON | HAS_DOTPROD},
+    [TN_ISA_I8MM] = {"i8mm", HAS_NEON | HAS_DOTPROD | HAS_I8MM},
+};
 
 const char *tn_isa_name(tn_isa isa) {
-    return isa_names[isa];
+    return levels[isa].name;
 }
 
 #if defined(__x86_64__)
-/* The processor has AVX2, FMA and F16C, and the operating system saves the wide registers: without the latter
- * (old hypervisors, XSAVE masked) the instructions fault though cpuid lists them. */
-static bool has_avx2_level(void) {
+/* The operating system must save the wide registers too: where it does not (old hypervisors, XSAVE masked)
+ * the instructions fault though cpuid lists them. */
+static unsigned detect(void) {
     unsigned a, b, c, d;
-    if (!__get_cpuid(1, &a, &b, &c, &d)) return false;
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
     const unsigned need = bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C;
-    if ((c & need) != need) return false;
+    if ((c & need) != need) return 0;
     unsigned xcr0_low, xcr0_high;
     __asm__ volatile("xgetbv" : "=a"(xcr0_low), "=d"(xcr0_high) : "c"(0));
-    if ((xcr0_low & 6) != 6) return false; /* SSE and AVX state */
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2);
+    if ((xcr0_low & 6) != 6) return 0; /* SSE and AVX state */
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2)) return 0;
+    const unsigned avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ | bit_AVX512CD;
+    unsigned has = HAS_AVX2;
+    if ((b & avx512) == avx512 && (xcr0_low & 0xe6) == 0xe6) { /* and the state of masks and upper halves */
+        has |= HAS_AVX512 | (c & bit_AVX512VNNI ? HAS_AVX512VNNI : 0u);
+    }
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bit_AVXVNNI)) has |= HAS_AVXVNNI;
+    return has;
+}
+#elif defined(__aarch64__)
+/* Bits of the auxiliary vector (Linux arm64 elf_hwcaps), which older headers lack. */
+#define HWCAP_BIT_ASIMD   (1ul << 1)
+#define HWCAP_BIT_ASIMDDP (1ul << 20)
+#define HWCAP2_BIT_I8MM   (1ul << 13)
+
+static unsigned detect(void) {
+    const unsigned long caps = getauxval(AT_HWCAP), caps2 = getauxval(AT_HWCAP2);
+    return (caps & HWCAP_BIT_ASIMD ? HAS_NEON : 0u) | (caps & HWCAP_BIT_ASIMDDP ? HAS_DOTPROD : 0u) |
+           (caps2 & HWCAP2_BIT_I8MM ? HAS_I8MM : 0u);
 }
 #else
-static bool has_avx2_level(void) {
-    return false;
+static unsigned detect(void) {
+    return 0;
 }
 #endif
 
 bool tn_isa_supported(tn_isa isa) {
-    return isa == TN_ISA_REF || (isa == TN_ISA_AVX2 && has_avx2_level());
+    return (levels[isa].needs & ~detect()) == 0;
 }
 
 tn_status tn_isa_choose(tn_isa *out, tn_error *err) {
@@ -51,7 +96,7 @@ tn_status tn_isa_choose(tn_isa *out, tn_error *err) {
     const char *wanted = getenv("TERN_ISA");
     bool known = false;
     for (int i = 0; i < TN_ISA_COUNT; i++) {
-        bool named = wanted && strcmp(wanted, isa_names[i]) == 0;
+        bool named = wanted && strcmp(wanted, levels[i].name) == 0;
         known |= named;
         if (!tn_isa_supported((tn_isa)i)) continue;
         best = (tn_isa)i;
@@ -60,7 +105,7 @@ tn_status tn_isa_choose(tn_isa *out, tn_error *err) {
             return TN_OK;
         }
         size_t n = strlen(possible);
-        snprintf(possible + n, sizeof possible - n, "%s%s", n ? ", " : "", isa_names[i]);
+        snprintf(possible + n, sizeof possible - n, "%s%s", n ? ", " : "", levels[i].name);
     }
     *out = best;
     if (!wanted || !*wanted) return TN_OK;
@@ -123,16 +168,22 @@ static int count_cores(const cpu_set_t *set, int n_cpus) {
     return distinct;
 }
 
-int tn_default_threads(void) {
-    int n_cpus = 0, threads = 1;
+void tn_cpu_counts_get(tn_cpu_counts *out) {
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    *out = (tn_cpu_counts){online > 0 ? (int)online : 1, 1, 1, tn_cgroup_cpu_limit("")};
+    int n_cpus = 0;
     cpu_set_t *set = affinity_mask(&n_cpus);
-    if (set) {
-        threads = count_cores(set, n_cpus);
-        CPU_FREE(set);
-    }
-    int limit = tn_cgroup_cpu_limit("");
-    if (limit > 0 && limit < threads) threads = limit;
-    return threads > 0 ? threads : 1;
+    if (!set) return;
+    out->n_allowed = CPU_COUNT_S(CPU_ALLOC_SIZE((size_t)n_cpus), set);
+    const int cores = count_cores(set, n_cpus);
+    out->n_cores = cores > 0 ? cores : 1;
+    CPU_FREE(set);
+}
+
+int tn_default_threads(void) {
+    tn_cpu_counts counts;
+    tn_cpu_counts_get(&counts);
+    return counts.quota > 0 && counts.quota < counts.n_cores ? counts.quota : counts.n_cores;
 }
 
 /* ---- Name ---- */

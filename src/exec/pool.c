@@ -23,7 +23,7 @@ struct tn_pool {
     _Alignas(64) atomic_uint sleepers;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    uint32_t n_threads, n_started;
+    uint32_t n_threads, n_started, n_runs;
     bool stop;
     tn_pool_fn *fn;
     void *arg;
@@ -81,6 +81,7 @@ static void *work(void *arg) {
 void tn_pool_run(tn_pool *pool, tn_pool_fn *fn, void *arg) {
     pool->fn = fn;
     pool->arg = arg;
+    pool->n_runs++;
     tn_pool_barrier(pool);
     fn(arg, 0);
     tn_pool_barrier(pool);
@@ -106,6 +107,7 @@ tn_status tn_pool_new(uint32_t n_threads, tn_pool **out, tn_error *err) {
     pthread_cond_init(&pool->wake, NULL);
     pool->n_threads = n_threads;
     pool->n_started = 1;
+    pool->n_runs = 0;
     pool->stop = false;
     pthread_mutex_lock(&pool->mutex);
     while (pool->n_started < n_threads && start(pool, pool->n_started)) pool->n_started++;
@@ -132,3 +134,8 @@ void tn_pool_free(tn_pool *pool) {
 }
 
 uint32_t tn_pool_n_threads(const tn_pool *pool) { return pool->n_threads; }
+
+/* Every barrier changes `phase` by one, and two of them stand around each run. */
+uint32_t tn_pool_n_meetings(const tn_pool *pool) {
+    return pool->n_threads == 1 ? 0 : atomic_load(&pool->phase) - 2 * pool->n_runs;
+}

@@ -24,4 +24,8 @@ void tn_pool_barrier(tn_pool *pool);
 
 uint32_t tn_pool_n_threads(const tn_pool *pool);
 
+/* How often the threads met inside functions run so far, modulo 2^32; a thread alone meets no one. For the caller of
+ * tn_pool_run, between runs. */
+uint32_t tn_pool_n_meetings(const tn_pool *pool);
+
 #endif

@@ -214,6 +214,7 @@ const float *tn_session_logits(const tn_session *s, uint32_t i) {
 uint32_t tn_session_position(const tn_session *s) { return s->position; }
 const tn_session_config *tn_session_config_of(const tn_session *s) { return &s->config; }
 const char *tn_session_isa(const tn_session *s) { return tn_isa_name(s->kernels.isa); }
+uint32_t tn_session_n_barriers(const tn_session *s) { return tn_pool_n_meetings(s->pool); }
 
 uint32_t tn_session_truncate(tn_session *s, uint32_t position) {
     if (position >= s->position) return s->position;

@@ -40,6 +40,7 @@ const float *tn_session_logits(const tn_session *session, uint32_t i); /* NULL: 
 uint32_t tn_session_position(const tn_session *session);
 const tn_session_config *tn_session_config_of(const tn_session *session);
 const char *tn_session_isa(const tn_session *session);
+uint32_t tn_session_n_barriers(const tn_session *session); /* inside programs so far, modulo 2^32 */
 
 /* Drops the tokens from position on; returns the position reached, 0 if a ring no longer holds what is needed. */
 uint32_t tn_session_truncate(tn_session *session, uint32_t position);

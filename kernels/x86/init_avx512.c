@@ -1,0 +1,9 @@
+/* The rows of the kernel table that the avx512 level overwrites. */
+#include "levels_avx512.h"
+
+void tn_kernels_fill_avx512(tn_kernels *table) {
+#define X(NAME, name) table->weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_q8_avx512;
+    TN_AVX2_Q32_TYPES(X)
+    TN_AVX2_Q256_TYPES(X)
+#undef X
+}

@@ -1,0 +1,13 @@
+/* The functions of the avxvnni, avx512 and avx512vnni sets, for their rows of the kernel table. */
+#ifndef TN_KERNELS_X86_LEVELS_AVX512_H
+#define TN_KERNELS_X86_LEVELS_AVX512_H
+
+#include "avx2.h"
+
+#define X(NAME, name)                                                                                        \
+    tn_matmul_fn tn_gemm_##name##_q8_avxvnni, tn_gemm_##name##_q8_avx512, tn_gemm_##name##_q8_avx512vnni;
+TN_AVX2_Q32_TYPES(X)
+TN_AVX2_Q256_TYPES(X)
+#undef X
+
+#endif

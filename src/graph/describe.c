@@ -1,0 +1,40 @@
+#include "describe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void append(tn_step_summary *s, const char *separator, const char *word) {
+    const size_t n = strlen(s->text);
+    snprintf(s->text + n, sizeof s->text - n, "%s%s", separator, word);
+}
+
+static void add_attention(tn_step_summary *s, const tn_attention_params *p) {
+    s->kv_elements = 2 * (uint64_t)p->n_kv_heads * p->head_dim; /* k and v */
+    s->kv_macs = 2 * (uint64_t)p->n_heads * p->head_dim;        /* scores and weighted sums */
+    s->window = p->window;
+    s->outputs_only = p->outputs_only;
+}
+
+static void add_op(tn_step_summary *s, const tn_op *op) {
+    const uint64_t row_bytes = op->kind == TN_OP_MATMUL || op->kind == TN_OP_EMBED
+                                   ? tn_dtype_row_bytes(op->weight.dtype, op->weight.k)
+                                   : 0;
+    if (op->kind == TN_OP_EMBED) s->weight_bytes += row_bytes;
+    if (op->kind == TN_OP_MATMUL) {
+        s->weight_bytes += row_bytes * op->weight.n;
+        s->weight_macs += (uint64_t)op->weight.k * op->weight.n;
+    }
+    if (op->kind == TN_OP_ATTENTION) add_attention(s, &op->attention);
+}
+
+void tn_graph_describe_step(const tn_graph *g, int32_t i, tn_step_summary *out) {
+    const tn_step_range *step = &g->steps[i];
+    memset(out, 0, sizeof *out);
+    out->layer = g->ops[step->end - 1].layer;
+    out->outputs_only = step->rows == TN_ROWS_OUTPUTS;
+    for (int32_t at = step->first; at < step->end; at++) {
+        const bool divided = at == step->mats && at > step->first;
+        append(out, divided ? " | " : at > step->first ? " " : "", tn_op_infos[g->ops[at].kind].name);
+        add_op(out, &g->ops[at]);
+    }
+}
