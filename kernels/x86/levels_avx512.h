@@ -10,4 +10,8 @@ TN_AVX2_Q32_TYPES(X)
 TN_AVX2_Q256_TYPES(X)
 #undef X
 
+#define X(NAME, name) tn_matmul_fn tn_gemm_##name##_f32_avx512;
+TN_AVX2_FLOAT_TYPES(X)
+#undef X
+
 #endif
