@@ -142,7 +142,7 @@ typedef struct tn_attn_args {
 
 typedef void tn_attn_fn(const tn_attn_args *args);
 
-/* Joins a later chunk's (m2, l2, o2[n]) into (m, l, o[n]): nothing if m2 is -infinity; a copy if m is; else
+/* Joins a later chunk's (m2, l2, o2[n]) into (m, l, o[n]): nothing if l2 is 0, a copy if l is 0 (a chunk seen has l >= 1, or NaN); else
  * M = max(m, m2), a = exp(m - M), b = exp(m2 - M), l = fma(l, a, l2 * b), o_d = fma(o_d, a, o2_d * b), m = M. */
 typedef void tn_attn_join_fn(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t n);
 

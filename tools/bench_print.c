@@ -19,7 +19,7 @@ void tn_bench_print_head(const tn_bench *b) {
     printf("model  %s, %s, %s\n", *name ? name : path, b->type, tn_format_bytes(bytes, b->info.file_bytes));
     printf("device %s, %" PRIu32 " cores, kernels %s\n\n", b->device.cpu, b->device.n_cores, b->device.isa);
     printf("%-16s %3s %5s %-3s %9s %7s %7s %7s  %s\n", "test", "t", "batch", "kv", "tokens/s", "P50 ms",
-           "P90", "P99", "speed, of peak");
+           "P90", "P99", "speed of peak");
 }
 
 void tn_bench_print_row(const tn_bench *b, const tn_bench_result *r) {
@@ -27,9 +27,10 @@ void tn_bench_print_row(const tn_bench *b, const tn_bench_result *r) {
     (void)b;
     const double speed = r->decode ? r->read_bytes_per_s : r->macs_per_s;
     const double peak = r->decode ? r->machine.read_bytes_per_s : r->machine.macs_per_s;
-    printf("%-16s %3" PRIu32 " %5" PRIu32 " %-3s %9.1f %7.2f %7.2f %7.2f  %.1f %s %.0f%%\n",
-           tn_bench_test_name(name, r), r->n_threads, r->n_batch, tn_bench_kv_name(r->kv), r->tokens_per_s,
-           r->token_ms[0], r->token_ms[1], r->token_ms[2], speed * 1e-9, r->decode ? "GB/s" : "GMAC/s",
+    printf("%-16s %3" PRIu32 " %5" PRIu32 " %-3s %9.1f", tn_bench_test_name(name, r), r->n_threads,
+           r->n_batch, tn_bench_kv_name(r->kv), r->tokens_per_s);
+    for (int i = 0; i < 3; i++) printf(" %7.*f", r->token_ms[i] < 10 ? 3 : 2, r->token_ms[i]);
+    printf("  %.*f %s %.0f%%\n", speed < 99.95e9 ? 1 : 0, speed * 1e-9, r->decode ? "GB/s" : "GMAC/s",
            100 * speed / peak);
     fflush(stdout);
 }
@@ -45,8 +46,8 @@ static bool first_with_threads(const tn_bench *b, size_t i) {
 void tn_bench_print_foot(const tn_bench *b) {
     char bytes[24];
     uint64_t peak = 0;
-    printf("\nmedians of %" PRIu32 " runs; pp: prefill, tg: decode; P50 P90 P99: ms a token\n",
-           b->grid.n_runs);
+    printf("\nmedians of %" PRIu32 " run%s; pp: prefill, tg: decode; P50 P90 P99: ms a token\n",
+           b->grid.n_runs, b->grid.n_runs == 1 ? "" : "s");
     for (size_t i = 0; i < b->n_results; i++) {
         const tn_bench_result *r = &b->results[i];
         if (r->peak_bytes > peak) peak = r->peak_bytes;

@@ -49,12 +49,15 @@ static void sum_steps(const tern_session *session, tn_doctor_model *m) {
     }
 }
 
+static tern_status cancel_if_interrupted(tern_status status, tern_error *err) {
+    if (status != TERN_OK || !tn_cli_interrupted()) return status;
+    return err->code = TERN_ERR_CANCELLED;
+}
+
 /* A few tokens one by one, then a few at once. The first are not timed: they bring the file into memory. */
-static tern_status measure_model(const tn_doctor *d, tern_session *session, tn_doctor_model *m,
-                                 tern_error *err) {
+static tern_status measure_model(tern_session *session, tn_doctor_model *m, tern_error *err) {
     int32_t ids[PREFILL_TOKENS];
     const uint32_t n_vocab = m->info.n_vocab, first = n_vocab > 512 ? 256 : 0;
-    (void)d;
     for (uint32_t i = 0; i < PREFILL_TOKENS; i++)
         ids[i] = (int32_t)(first + (i * UINT32_C(2654435761) >> 8) % (n_vocab - first));
     tern_status status = TERN_OK;
@@ -64,6 +67,7 @@ static tern_status measure_model(const tn_doctor *d, tern_session *session, tn_d
            (n < WARM_TOKENS + 2 || now - start < decode_seconds)) {
         status = tern_session_eval(session, &ids[n % PREFILL_TOKENS], 1, 1, err);
         now = tn_seconds();
+        status = cancel_if_interrupted(status, err);
         if (++n == WARM_TOKENS) start = now;
     }
     m->decode_tokens = n - WARM_TOKENS;
@@ -103,15 +107,16 @@ static tern_status measure_with_model(tn_doctor *d, const tern_model *model, ter
     if (status != TERN_OK) return status;
     sum_steps(session, m);
     status = measure_own_bandwidth(d, m, err);
-    if (status == TERN_OK) status = measure_model(d, session, m, err);
+    if (status == TERN_OK) status = measure_model(session, m, err);
     tern_session_free(session);
     return status;
 }
 
 /* ---- Prediction ---- */
 
-/* Memory and arithmetic bound the speed; the share of the nearer bound that was reached is taken to be
- * reached elsewhere too. Prefill reads the weights once a batch, so that arithmetic alone bounds it. */
+/* Decode cannot be faster than its weights are read, nor than they are multiplied; what it reached of the
+ * bandwidth is taken to be reached with more cache to read too. Prefill reads the weights once a batch:
+ * arithmetic alone bounds it. */
 static void predict(tn_doctor_model *m) {
     m->memory_bound_per_s = m->machine.read_bytes_per_s / (double)m->weight_bytes;
     m->multiply_bound_per_s = m->machine.macs_per_s / (double)m->macs;

@@ -34,8 +34,8 @@ void tn_attn_f16_ref(const tn_attn_args *args) {
 }
 
 void tn_attn_join_ref(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t n) {
-    if (m2 == -INFINITY) return;
-    if (*m == -INFINITY) {
+    if (l2 == 0) return;
+    if (*l == 0) {
         *m = m2;
         *l = l2;
         memcpy(o, o2, n * sizeof *o);

@@ -9,10 +9,16 @@
 enum { TN_SIGNED_OFFSET = 0, TN_WIDEN = 1 };
 
 /* Keeps the order of integer additions (tn_pin says why). */
+#ifdef TERN_SIMDE /* emulated vectors fit no register */
+TN_INLINE tn_vi tn_vi_pin(tn_vi v) {
+    return v;
+}
+#else
 TN_INLINE tn_vi tn_vi_pin(tn_vi v) {
     __asm__("" : "+v"(v));
     return v;
 }
+#endif
 
 TN_INLINE tn_vi tn_vi_dot2(tn_vi acc, tn_vi a, tn_vi b) {
     return tn_vi_pin(_mm512_add_epi32(acc, _mm512_madd_epi16(a, b)));

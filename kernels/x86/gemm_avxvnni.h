@@ -39,6 +39,10 @@ typedef struct tn_gemm_chunk {
     size_t stride, n_blocks;
 } tn_gemm_chunk;
 
+TN_INLINE int tn_shape_offset(tn_shape s) {
+    return s.bits == 8 ? TN_SIGNED_OFFSET : s.offset;
+}
+
 /* ---- Tiles -------------------------------------------------------------------------------------- */
 
 /* acc[t] = fma(d * dx, v[t], acc[t]), or with the product negated. */
@@ -299,7 +303,7 @@ TN_INLINE void tn_gemm(const tn_matmul_args *args, tn_shape s, tn_gemm_fill_fn *
     default: tile(acc, p, chunk, TN_GEMM_TOKENS, shape); break;                                              \
     }
 
-#define TN_GEMM_TYPE(name, isa, elems, shape, ...)                                                           \
+#define TN_GEMM_TYPE(name, isa, few, elems, shape, ...)                                                           \
     static void fill_##name(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n) {            \
         tn_gemm_fill##elems(p, row, n, shape, __VA_ARGS__);                                                  \
     }                                                                                                        \
@@ -308,7 +312,10 @@ TN_INLINE void tn_gemm(const tn_matmul_args *args, tn_shape s, tn_gemm_fill_fn *
         TN_GEMM_TILES(tn_gemm_tile##elems, n, shape)                                                         \
     }                                                                                                        \
     void tn_gemm_##name##_q8_##isa(const tn_matmul_args *args) {                                             \
-        tn_gemm(args, shape, fill_##name, tile_##name);                                                      \
+        if (args->n_tokens <= TN_FEW_TOKENS)                                                                 \
+            few(args);                                                                                       \
+        else                                                                                                 \
+            tn_gemm(args, shape, fill_##name, tile_##name);                                                  \
     }
 
 #endif

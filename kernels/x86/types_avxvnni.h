@@ -16,10 +16,6 @@ typedef struct tn_shape {
     uint16_t elems;
 } tn_shape;
 
-TN_INLINE int tn_shape_offset(tn_shape s) {
-    return s.bits == 8 ? TN_SIGNED_OFFSET : s.offset;
-}
-
 typedef __m256i tn_q32_fn(const uint8_t *block);
 
 TN_INLINE __m256i tn_q_q4_0(const uint8_t *block) {

@@ -50,6 +50,12 @@ const char *tn_isa_name(tn_isa isa) {
 }
 
 #if defined(__x86_64__)
+#ifdef TERN_SIMDE /* a test build: the levels above AVX2 are compiled for AVX2 */
+enum { EMULATED = HAS_AVXVNNI | HAS_AVX512 | HAS_AVX512VNNI };
+#else
+enum { EMULATED = 0 };
+#endif
+
 /* The operating system must save the wide registers too: where it does not (old hypervisors, XSAVE masked)
  * the instructions fault though cpuid lists them. */
 static unsigned detect(void) {
@@ -62,7 +68,7 @@ static unsigned detect(void) {
     if ((xcr0_low & 6) != 6) return 0; /* SSE and AVX state */
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2)) return 0;
     const unsigned avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ | bit_AVX512CD;
-    unsigned has = HAS_AVX2;
+    unsigned has = HAS_AVX2 | EMULATED;
     if ((b & avx512) == avx512 && (xcr0_low & 0xe6) == 0xe6) { /* and the state of masks and upper halves */
         has |= HAS_AVX512 | (c & bit_AVX512VNNI ? HAS_AVX512VNNI : 0u);
     }

@@ -111,7 +111,7 @@ static void tile(const tn_task *t, size_t head, size_t first, size_t n) {
     for (size_t r = 0; r < n_q; r++) {
         const size_t token = first + r / group;
         prepare_head(t, w.q + r * dim, in_row(t, 0, token) + (head * group + r % group) * dim, p->q_norm, token);
-        w.m[r] = -INFINITY;
+        w.m[r] = -INFINITY, w.l[r] = 0;
     }
     const uint32_t pos = t->run->pos + (uint32_t)first;
     const tn_span first_span = tn_attention_span(pos, p->window), last_span = tn_attention_span(pos + (uint32_t)n - 1, p->window);

@@ -453,7 +453,9 @@ static void test_attention_join_equals_the_reference(void **state) {
     static float start[TN_ATTN_MAX_DIM], want[TN_ATTN_MAX_DIM];
     for (unsigned turn = 0; turn < 6000; turn++) {
         size_t n = turn % 2 ? 1 + rng_below(TN_ATTN_MAX_DIM) : 8 * (1 + rng_below(TN_ATTN_MAX_DIM / 8));
-        float m1 = join_m(), m2 = turn % 7 ? join_m() : m1, l1 = 1.0f + rng_float(), l2 = 1.0f + rng_float();
+        float m1 = join_m(), m2 = turn % 7 ? join_m() : m1;
+        float l1 = m1 == -INFINITY ? 0 : 1 + rng_float(), l2 = m2 == -INFINITY ? 0 : 1 + rng_float();
+        if (turn % 11 == 0) l2 = NAN; /* all scores of a chunk NaN: it must not get lost */
         float *o2 = guarded_take(&buf_a, n * sizeof *o2, 0);
         fill_floats(start, n, (regime)(turn % N_REGIMES));
         fill_floats(o2, n, (regime)(turn % N_REGIMES));

@@ -450,9 +450,11 @@ static void test_join_with_nothing(void **state) {
     float o[3] = {1, 2, 3}, o2[3] = {4, 5, 6}, m = 0.5f, l = 2.0f;
     ref.attn_join(&m, &l, o, -INFINITY, 0, o2, 3);
     assert_true(m == 0.5f && l == 2.0f && o[0] == 1 && o[2] == 3);
-    m = -INFINITY;
+    m = -INFINITY, l = 0;
     ref.attn_join(&m, &l, o, 0.25f, 7.0f, o2, 3);
     assert_true(m == 0.25f && l == 7.0f && o[0] == 4 && o[2] == 6);
+    ref.attn_join(&m, &l, o, -INFINITY, NAN, o2, 3); /* a chunk whose scores are all NaN */
+    assert_true(isnan(l));
 }
 
 static int open_reference(void **state) {

@@ -1,0 +1,15 @@
+/* The compiler's intrinsics up to AVX2, and SIMDe's in portable C for those above, under the same names: with this
+ * folder before the compiler's, an AVX2 processor executes the kernels of every x86 level (docs/TESTING_ISA.md). */
+#ifndef TN_TESTS_SIMDE_IMMINTRIN_H
+#define TN_TESTS_SIMDE_IMMINTRIN_H
+
+#include_next <immintrin.h>
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx512.h>
+
+/* AVX-VNNI is the same with another encoding. */
+#define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
+#define _mm256_dpwssd_avx_epi32 simde_mm256_dpwssd_epi32
+
+#endif
