@@ -18,7 +18,7 @@ void tn_bench_print_head(const tn_bench *b) {
     if (!*name) tern_escape(path, sizeof path, b->info.path, strlen(b->info.path));
     printf("model  %s, %s, %s\n", *name ? name : path, b->type, tn_format_bytes(bytes, b->info.file_bytes));
     printf("device %s, %" PRIu32 " cores, kernels %s\n\n", b->device.cpu, b->device.n_cores, b->device.isa);
-    printf("%-16s %3s %5s %-3s %9s %7s %7s %7s  %s\n", "test", "t", "batch", "kv", "tokens/s", "P50 ms",
+    printf("%-15s %3s %5s %-3s %9s %7s %7s %7s  %s\n", "test", "t", "batch", "kv", "tokens/s", "P50 ms",
            "P90", "P99", "speed of peak");
 }
 
@@ -27,7 +27,7 @@ void tn_bench_print_row(const tn_bench *b, const tn_bench_result *r) {
     (void)b;
     const double speed = r->decode ? r->read_bytes_per_s : r->macs_per_s;
     const double peak = r->decode ? r->machine.read_bytes_per_s : r->machine.macs_per_s;
-    printf("%-16s %3" PRIu32 " %5" PRIu32 " %-3s %9.1f", tn_bench_test_name(name, r), r->n_threads,
+    printf("%-15s %3" PRIu32 " %5" PRIu32 " %-3s %9.1f", tn_bench_test_name(name, r), r->n_threads,
            r->n_batch, tn_bench_kv_name(r->kv), r->tokens_per_s);
     for (int i = 0; i < 3; i++) printf(" %7.*f", r->token_ms[i] < 10 ? 3 : 2, r->token_ms[i]);
     printf("  %.*f %s %.0f%%\n", speed < 99.95e9 ? 1 : 0, speed * 1e-9, r->decode ? "GB/s" : "GMAC/s",

@@ -79,7 +79,7 @@ __attribute__((target("avx512f,avx512bw"))) static uint32_t multiply_avx512(uint
     }
 #pragma GCC unroll 8
     for (int i = 0; i < N_SIDE_BY_SIDE; i++) total = _mm512_add_epi16(total, sums[i]);
-    return (uint32_t)_mm512_reduce_add_epi32(total);
+    return (uint32_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(total));
 }
 
 /* dpbusd on 64 bytes. */
@@ -97,7 +97,7 @@ __attribute__((target("avx512f,avx512vnni"))) static uint32_t multiply_avx512vnn
     }
 #pragma GCC unroll 8
     for (int i = 0; i < N_SIDE_BY_SIDE; i++) total = _mm512_add_epi32(total, sums[i]);
-    return (uint32_t)_mm512_reduce_add_epi32(total);
+    return (uint32_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(total));
 }
 #elif defined(__aarch64__)
 #include <arm_neon.h>

@@ -163,7 +163,11 @@ static tn_status parse_hparam(ctx *c, const yaml_node_t *key, const yaml_node_t 
     if (s) return s;
     if ((node = map_get(c, map, "per_layer")) && (s = get_bool(c, node, &def->per_layer))) return s;
     if (!(node = map_get(c, map, "default"))) return TN_OK;
-    return def->kind == TN_HPARAM_CHOICE ? copy_string(c, node, &def->default_expr) : get_expr(c, node, &def->default_expr);
+    if (def->kind != TN_HPARAM_CHOICE) return get_expr(c, node, &def->default_expr);
+    if ((s = copy_string(c, node, &def->default_expr))) return s;
+    for (size_t i = 0; i < def->n_choices; i++)
+        if (!strcmp(def->choices[i], def->default_expr)) return TN_OK;
+    return bad(c, node, "the default is none of the values:", def->default_expr);
 }
 
 static tn_status parse_hparams(ctx *c, const yaml_node_t *map) {
@@ -237,6 +241,7 @@ static tn_status parse_tensor(ctx *c, const yaml_node_t *key, const yaml_node_t 
     if ((node = map_get(c, map, "optional")) && (s = get_bool(c, node, &def->optional))) return s;
     if ((node = map_get(c, map, "or")) && (def->fallback = find_tensor(c->arch, scalar(node))) < 0)
         return bad(c, node, "expected the name of a tensor above", NULL);
+    if (node && !per_layer && c->arch->tensors[def->fallback].per_layer) return bad(c, node, "a layer's tensor outside the layers", NULL);
     if ((node = map_get(c, map, "hf")) && (s = parse_hf(c, node, def))) return s;
     c->arch->n_tensors++;
     return TN_OK;

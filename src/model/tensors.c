@@ -52,8 +52,12 @@ static tn_status bind(tn_model *m, size_t d, uint32_t layer, bool *used, tn_erro
         used[*slot - tn_file_tensor_at(m->file, 0)] = true;
         return check_shape(m, def, *slot, layer, err);
     }
-    if (def->fallback >= 0) *slot = m->tensors[(size_t)def->fallback * m->hparams.n_layers];
-    else if (!def->optional)
+    if (def->fallback >= 0) {
+        const bool own = m->arch.tensors[def->fallback].per_layer;
+        *slot = m->tensors[(size_t)def->fallback * m->hparams.n_layers + (own ? layer : 0)];
+        if (*slot) return check_shape(m, def, *slot, layer, err);
+    }
+    if (!def->optional)
         return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "tensor '%s' is missing", name);
     return TN_OK;
 }
@@ -79,7 +83,7 @@ tn_status tn_model_bind_tensors(tn_model *m, const tn_model_options *options, tn
     if (!m->tensors || !used)
         return tn_fail(err, TN_ERR_MEMORY, "cannot run model", tn_file_path(m->file), "out of memory");
     for (uint32_t layer = 0; layer < n; layer++) {
-        for (size_t d = 0; d < m->arch.n_tensors; d++) {
+        for (size_t d = 0; d < m->arch.n_tensors; d++) { /* a fallback stands above what falls back on it */
             if (!m->arch.tensors[d].per_layer && layer > 0) continue;
             tn_status s = bind(m, d, layer, used, err);
             if (s) return s;

@@ -1,0 +1,82 @@
+/* Descriptions that parse but contradict themselves or the file: each is an error, whatever a step is pointed at. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "src/model/model.h"
+#include "tests/unit/tiny_model.h"
+
+/* The built-in llama with one piece of text replaced, as a file. */
+static void write_changed(char *path, const char *from, const char *to) {
+    const tn_arch_source *a = tn_arch_builtin;
+    while (strcmp(a->name, "llama")) a++;
+    char text[16384];
+    assert_true(a->size < sizeof text - 512);
+    memcpy(text, a->text, a->size);
+    text[a->size] = 0;
+    char *at = strstr(text, from);
+    if (!at) fail_msg("the description no longer says '%s'", from);
+    int fd = mkstemp(path);
+    const size_t before = (size_t)(at - text), after = strlen(at + strlen(from));
+    assert_true(write(fd, text, before) == (ssize_t)before && write(fd, to, strlen(to)) == (ssize_t)strlen(to) &&
+                write(fd, at + strlen(from), after) == (ssize_t)after && close(fd) == 0);
+}
+
+static tn_status open_with(const char *from, const char *to, tn_error *err) {
+    char model[] = "/tmp/tern-tiny-XXXXXX", arch[] = "/tmp/tern-arch-XXXXXX";
+    tiny_write(&tiny_llama, model);
+    write_changed(arch, from, to);
+    const tn_model_options options = {.arch_file = arch};
+    tn_model *m;
+    tn_status s = tn_model_open(model, &options, &m, err);
+    tn_model_close(m);
+    unlink(model);
+    unlink(arch);
+    return s;
+}
+
+static void contradictions_are_refused(void **state) {
+    (void)state;
+    tn_error err = {0};
+    if (open_with("name: llama", "name: llama", &err)) fail_msg("%s", err.message);
+    static const struct {
+        const char *from, *to, *why;
+    } cases[] = {
+        {"{gate: ffn_gate,", "{gate: attn_q,", "gate and up are not of one width"},
+        {"out: attn_output\n", "out: ffn_gate\n", "residual stream"},
+        {"down: ffn_down", "down: attn_output", "'attn_output' is not a matrix with rows of 96"},
+        {"  - norm: {weight: ffn_norm", "  - norm: {weight: attn_q", "'attn_q' is not a vector of 64"},
+        {"  - norm: {weight: ffn_norm", "  - norm: {weight: attn_k_bias", "'attn_k_bias' is absent"},
+        {"q: attn_q\n", "q: attn_k\n", "width of the heads"},
+        {"k: attn_k\n", "k: attn_q\n", "width of the heads"},
+        {"q_bias: attn_q_bias", "q_norm: ffn_norm", "'ffn_norm' is not a vector of 16"},
+        {"logits: {weight: output}", "logits: {weight: output_norm}", "'output_norm' is not a matrix"},
+        {"embed: {table: token_embd}", "embed: {table: output_norm}", "'output_norm' is not a matrix"},
+        {"down: ffn_down", "down: attn_q_bias", "'attn_q_bias' is absent"},
+        {"freq_factors: rope_freqs", "freq_factors: output_norm", "'output_norm' is not a vector of 8"},
+        {"- norm: {weight: output_norm, eps: norm_eps}", "- norm: {weight: output_norm, eps: 0}", "epsilon"},
+        {"hf: lm_head.weight, or: token_embd", "or: output_norm", "expected shape"},
+        {"default: none", "default: yarn", "the default is none of the values"},
+        {"scale: 1 / sqrt(head_dim)", "scale: 1 / (head_dim - 16)", "division by zero"},
+        {"heads: n_heads\n", "heads: 3\n", "not a multiple"},
+        {"head_dim: head_dim\n", "head_dim: 12\n", "multiple of 8"},
+        {"dim: rope_dim", "dim: 64", "exceed the head size"},
+        {"theta: rope_theta", "theta: 0", "above 0"},
+        {"window: window\n", "window: 0 - 1\n", "expected a whole number"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        err = (tn_error){0};
+        tn_status s = open_with(cases[i].from, cases[i].to, &err);
+        if (s != TN_ERR_FORMAT || !strstr(err.message, cases[i].why))
+            fail_msg("'%s' gives %d: %s (expected %s)", cases[i].to, s, err.message, cases[i].why);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(contradictions_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
