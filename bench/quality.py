@@ -13,7 +13,8 @@
 --record  writes tests/golden/peer-greedy.json, llama.cpp's tokens that tests/test_peer.py expects.
 Without one of them: --greedy and --float.
 
-Requires (bench only, not part of the tests): llama-cpp-python==0.3.36 gguf==0.19.0 torch transformers>=5 jinja2 numpy.
+Requires (bench only, not part of the tests): llama-cpp-python==0.3.36 gguf==0.19.0 torch transformers>=5 accelerate jinja2
+numpy.
 """
 
 import argparse
@@ -38,6 +39,7 @@ GOLDEN = BENCH.parent / "tests" / "golden" / "peer-greedy.json"
 NAMES = {"smollm2-135m": True, "gemma3-270m": False}  # whether prompts go through the chat template
 N_GREEDY, NEAR_TIE = 64, 0.05
 N_RECORDED_PROMPTS, N_RECORD = 3, 24
+GEMMA_TURN = "<start_of_turn>user\n{}<end_of_turn>\n<start_of_turn>model\n"
 N_CTX = 1024
 
 
@@ -168,12 +170,16 @@ def show_difference(peer, exact, prompt, ids, theirs, found):
     print(f"    llama.cpp {ids[step]} {pieces[0]!r}, by {their_gap:.3f}; tern {token} {pieces[1]!r}, by {our_gap:.3f}")
     if max(their_gap, our_gap) <= NEAR_TIE:
         return "near-tie"
-    reference = exact.logits(prompt + ids[:step])[-1]
+    reference, at_once = exact.logits(prompt + ids[:step])[-1], peer.logits(prompt + ids[:step])[-1]
     choice = {ids[step]: "llama.cpp's", token: "tern's"}.get(int(reference.argmax()), "neither's")
     errors = [float(np.abs(r - reference).mean()) for r in (row, theirs[step])]
     print(
         f"      float32 chooses {choice}: llama.cpp's less tern's token {gap(reference, ids[step], token):+.3f}; mean"
         f" |difference| to it: tern {errors[0]:.3f}, llama.cpp {errors[1]:.3f}; tern to llama.cpp so far {distance:.3f}"
+    )
+    print(
+        f"      llama.cpp with all tokens in one batch: gap {gap(at_once, ids[step], token):+.3f}, mean |difference| to"
+        f" itself token by token {np.abs(at_once - theirs[step]).mean():.3f}"
     )
     return choice
 
@@ -244,25 +250,46 @@ def compare_float(name, peer, tern, exact):
     print(flush=True)
 
 
-def record_case(peer, text):
+def certainty(rows, exact, ids):
+    """How far from a coin's toss the least certain of ids was: by how much both llama.cpp and float32 prefer it, over the
+    mean |difference| of their logits there (an offset of all logits, which changes no probability, taken away)."""
+    centred = [r - r.mean(1, keepdims=True) for r in (rows, exact)]
+    noise = np.abs(centred[0] - centred[1]).mean(1)
+    steps, margins = np.arange(len(ids)), []
+    for r in (rows, exact):
+        others = r.copy()
+        others[steps, ids] = -np.inf
+        margins.append(r[steps, ids] - others.max(1))
+    return margins[0], float((np.minimum(*margins) / noise).min())
+
+
+def record_case(peer, exact, text):
     prompt = peer.tokenize(text)
     ids, rows = peer.greedy(prompt, N_RECORD)
-    best = np.sort(rows, 1)
-    gaps = [round(float(gap), 4) for gap in best[:, -1] - best[:, -2]]
-    return {"prompt": text, "prompt_ids": prompt, "ids": ids, "gaps": gaps, "text": peer.text(ids).decode(errors="replace")}
+    gaps, sure = certainty(rows, exact.logits(prompt + ids[:-1])[len(prompt) - 1 :], ids)
+    return {
+        "prompt": text,
+        "prompt_ids": prompt,
+        "ids": ids,
+        "gaps": [round(float(gap), 4) for gap in gaps],
+        "certainty": round(sure, 2),
+        "text": peer.text(ids).decode(errors="replace"),
+    }
 
 
 def record(models):
-    """llama.cpp's ids of every prompt, and its tokens for the prompts that it was surest of: where two logits are close,
-    what int8 rows of activations do to them decides, not whether an engine is right."""
+    """llama.cpp's ids of every prompt, and its tokens for the prompts with the most certain ones: where two logits are
+    closer than int8 rows of activations move them, they do not tell whether an engine is right."""
     prompts = json.loads((BENCH / "prompts.json").read_text())
     about = f"bench/quality.py --record, llama-cpp-python {llama.__version__}"
     out = {"made_by": about, "models": {}}
     for name, chat in NAMES.items():
         path = models / f"{name}.gguf"
-        peer = Peer(path)
-        cases = [record_case(peer, peer.chat(prompt) if chat else prompt) for prompt in prompts]
-        surest = sorted(cases, key=lambda case: min(case["gaps"]))[-N_RECORDED_PROMPTS:]
+        peer, exact = Peer(path), Float(path)
+        # Gemma's turns: this file has no chat template, and of raw text the model is rarely sure.
+        texts = [peer.chat(prompt) if chat else GEMMA_TURN.format(prompt) for prompt in prompts]
+        cases = [record_case(peer, exact, text) for text in texts]
+        surest = sorted(cases, key=lambda case: case["certainty"])[-N_RECORDED_PROMPTS:]
         out["models"][name] = {
             "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
             "prompts": [[case["prompt"], case["prompt_ids"]] for case in cases],

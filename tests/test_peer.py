@@ -2,8 +2,8 @@
 
 tests/golden/peer-greedy.json (bench/quality.py --record) holds llama.cpp's ids of 20 prompts for each model, and for
 three of them the tokens that it chose, with the gap of each to the runner-up. tern's ids, its likeliest token after
-every one of llama.cpp's, and the text of `tern run` must be the same. The three are those whose smallest gap is the
-widest: both engines round rows of activations to int8, each in its way, which decides between close logits.
+every one of llama.cpp's, and the text of `tern run` must be the same. The three are those of which llama.cpp and float32
+arithmetic are surest: both engines round rows of activations to int8, each in its way, which decides between close logits.
 
 Skipped (exit 77) without smollm2-135m.gguf or gemma3-270m.gguf in $TERN_MODELS, by default ~/.cache/tern.
 """

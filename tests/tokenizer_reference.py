@@ -79,11 +79,16 @@ class Vocabulary:
         tokenizer.add_tokens([AddedToken(t, normalized=False, special=False) for t in added])
         return lambda strings: [e.ids for e in tokenizer.encode_batch(strings, add_special_tokens=False)]
 
+    @staticmethod
+    def as_piece(text, kind):
+        """Files of converted models write the spaces of user-defined pieces as spaces; sentencepiece knows them marked."""
+        return text.replace(" ", "\u2581") if kind == USER_DEFINED else text
+
     def reference_spm(self, space_prefix):
         """A sentencepiece processor of a model with these pieces, scores and types and no normalization."""
         unknown = self.types.index(UNKNOWN) if UNKNOWN in self.types else self.ids["<unk>"]
         pieces = b"".join(
-            field(1, field(1, text.encode()) + b"\x15" + struct.pack("<f", score)
+            field(1, field(1, self.as_piece(text, kind).encode()) + b"\x15" + struct.pack("<f", score)
                   + number(3, UNKNOWN if i == unknown else kind))
             for i, (text, score, kind) in enumerate(zip(self.tokens, self.scores, self.types)))
         trainer = number(3, 2) + number(35, 1)  # model_type BPE, byte_fallback

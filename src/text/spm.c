@@ -8,10 +8,9 @@
 #include "utf8.h"
 
 static const char space_mark[] = "\xE2\x96\x81";
-enum { SPACE_MARK_LEN = 3 };
 
 static bool is_mark(const char *text, size_t n) {
-    return n >= SPACE_MARK_LEN && memcmp(text, space_mark, SPACE_MARK_LEN) == 0;
+    return n >= TN_SPACE_MARK_LEN && memcmp(text, space_mark, TN_SPACE_MARK_LEN) == 0;
 }
 
 size_t tn_spm_decode(const char *text, size_t n, char *dst) {
@@ -19,7 +18,7 @@ size_t tn_spm_decode(const char *text, size_t n, char *dst) {
     for (size_t i = 0; i < n; len++) {
         bool space = is_mark(text + i, n - i);
         dst[len] = space ? ' ' : text[i];
-        i += space ? SPACE_MARK_LEN : 1;
+        i += space ? TN_SPACE_MARK_LEN : 1;
     }
     return len;
 }
@@ -101,7 +100,7 @@ static tn_status encode_word(tn_encoder *enc, const char *text, size_t n) {
 bool tn_spm_joins_words(const char *text, size_t n) {
     for (size_t i = 1; i < n; i++)
         if (is_mark(text + i, n - i) &&
-            !(i >= SPACE_MARK_LEN && is_mark(text + i - SPACE_MARK_LEN, SPACE_MARK_LEN)))
+            !(i >= TN_SPACE_MARK_LEN && is_mark(text + i - TN_SPACE_MARK_LEN, TN_SPACE_MARK_LEN)))
             return true;
     return false;
 }
@@ -110,7 +109,7 @@ bool tn_spm_joins_words(const char *text, size_t n) {
  * token does. */
 static size_t word_len(const char *text, size_t n) {
     size_t i = 0;
-    while (is_mark(text + i, n - i)) i += SPACE_MARK_LEN;
+    while (is_mark(text + i, n - i)) i += TN_SPACE_MARK_LEN;
     while (i < n && !is_mark(text + i, n - i)) i++;
     return i;
 }
@@ -139,27 +138,32 @@ static tn_status encode_bytes(tn_encoder *enc, const char *text, size_t n) {
     return status;
 }
 
-/* Writes the text with U+2581 for spaces, behind one more where the prefix is asked for; malloc'ed. */
-static char *mark_spaces(const char *text, size_t n, bool prefix, size_t *len) {
-    size_t n_spaces = prefix ? 1 : 0;
-    for (size_t i = 0; i < n; i++) n_spaces += text[i] == ' ';
-    char *marked = malloc(n + n_spaces * SPACE_MARK_LEN + 1), *out = marked;
-    if (!marked) return NULL;
-    if (prefix) out = mempcpy(out, space_mark, SPACE_MARK_LEN);
+size_t tn_spm_mark_spaces(const char *text, size_t n, char *dst) {
+    char *out = dst;
     for (size_t i = 0; i < n; i++) {
         if (text[i] == ' ')
-            out = mempcpy(out, space_mark, SPACE_MARK_LEN);
+            out = mempcpy(out, space_mark, TN_SPACE_MARK_LEN);
         else
             *out++ = text[i];
     }
-    *len = (size_t)(out - marked);
+    return (size_t)(out - dst);
+}
+
+/* The text with its spaces marked, behind one more where the prefix is asked for; malloc'ed. */
+static char *mark_text(const char *text, size_t n, bool prefix, size_t *len) {
+    size_t n_spaces = prefix ? 1 : 0;
+    for (size_t i = 0; i < n; i++) n_spaces += text[i] == ' ';
+    char *marked = malloc(n + n_spaces * TN_SPACE_MARK_LEN + 1);
+    if (!marked) return NULL;
+    *len = prefix ? tn_spm_mark_spaces(" ", 1, marked) : 0;
+    *len += tn_spm_mark_spaces(text, n, marked + *len);
     return marked;
 }
 
 tn_status tn_spm_encode(tn_encoder *enc, const char *text, size_t n) {
     if (n == 0) return TN_OK;
     size_t len = 0;
-    char *marked = mark_spaces(text, n, enc->tok->add_space_prefix, &len);
+    char *marked = mark_text(text, n, enc->tok->add_space_prefix, &len);
     if (!marked) return tn_fail(enc->err, TN_ERR_MEMORY, "tokenize", NULL, "out of memory");
     tn_status status = TN_OK;
     for (size_t done = 0, at = 0; status == TN_OK && done < len; done += at) {

@@ -132,18 +132,36 @@ static bool is_special(const tn_token *token) {
                                token->type == TN_TOKEN_USER_DEFINED);
 }
 
+/* Whether SentencePiece meets the token's text in another form: files write its spaces as spaces, the text has marks. */
+static bool needs_marks(const tn_tokenizer *tok, const tn_token *token) {
+    return tok->spm && token->type == TN_TOKEN_USER_DEFINED && memchr(token->text, ' ', token->text_len);
+}
+
 static tn_status load_specials(tn_tokenizer *tok, tn_error *err) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < tok->n_tokens; i++) n += is_special(&tok->tokens[i]);
-    tn_special *list = calloc((size_t)n + 1, sizeof *list);
-    if (!list) return no_memory(err);
+    size_t n = 0, n_marked = 0;
+    for (uint32_t i = 0; i < tok->n_tokens; i++) {
+        n += is_special(&tok->tokens[i]);
+        if (needs_marks(tok, &tok->tokens[i])) n_marked += tok->tokens[i].text_len * (size_t)TN_SPACE_MARK_LEN;
+    }
+    tn_special *list = calloc(n + 1, sizeof *list);
+    char *dst = tok->marked = malloc(n_marked + 1);
+    if (!list || !dst) {
+        free(list);
+        return no_memory(err);
+    }
     n = 0;
     for (uint32_t i = 0; i < tok->n_tokens; i++) {
         const tn_token *token = &tok->tokens[i];
-        if (is_special(token))
-            list[n++] = (tn_special){token->text, token->text_len, i, token->type != TN_TOKEN_USER_DEFINED};
+        if (!is_special(token)) continue;
+        tn_special special = {token->text, token->text_len, i, token->type != TN_TOKEN_USER_DEFINED};
+        if (needs_marks(tok, token)) {
+            special.text = dst;
+            special.len = (uint32_t)tn_spm_mark_spaces(token->text, token->text_len, dst);
+            dst += special.len;
+        }
+        list[n++] = special;
     }
-    tn_specials_init(&tok->specials, list, n);
+    tn_specials_init(&tok->specials, list, (uint32_t)n);
     return TN_OK;
 }
 
@@ -286,6 +304,7 @@ void tn_tokenizer_free(tn_tokenizer *tok) {
     if (!tok) return;
     free(tok->tokens);
     free(tok->decoded);
+    free(tok->marked);
     tn_text_index_free(&tok->by_text);
     tn_pair_index_free(&tok->merges);
     tn_pretok_free(tok->pretok);

@@ -21,6 +21,7 @@ struct tn_tokenizer {
     tn_token *tokens;
     uint32_t n_tokens;
     char *decoded;
+    char *marked; /* texts of user-defined tokens with their spaces marked, as SentencePiece meets them */
     bool spm;              /* SentencePiece; else byte-level BPE */
     tn_text_index by_text; /* the tokens that merging may reach: all but control, unknown and byte tokens */
     tn_pair_index merges;  /* byte-level BPE */
@@ -67,6 +68,10 @@ tn_status tn_bpe_encode(tn_encoder *enc, const char *text, size_t n);
 
 /* Writes the text with U+2581 as spaces (at most n bytes) and returns the length. */
 size_t tn_spm_decode(const char *text, size_t n, char *dst);
+
+/* Writes the text with U+2581 for each space; at most TN_SPACE_MARK_LEN * n bytes. Returns the bytes written. */
+size_t tn_spm_mark_spaces(const char *text, size_t n, char *dst);
+enum { TN_SPACE_MARK_LEN = 3 };
 
 /* Whether the text has U+2581 behind another character. */
 bool tn_spm_joins_words(const char *text, size_t n);

@@ -164,6 +164,21 @@ static void override_names_the_pre_tokenizer(void **state) {
     tn_tokenizer_free(NULL);
 }
 
+/* Gemma's runs of spaces: written with spaces in files, met among marks in the text. */
+static void user_defined_spaces_match_marked_text(void **state) {
+    (void)state;
+    static vocab v;
+    start_spm(&v);
+    v.source.add_space_prefix = 0;
+    int32_t space = add(&v, "\xE2\x96\x81", TN_TOKEN_NORMAL, -5), x = add(&v, "x", TN_TOKEN_NORMAL, -6);
+    int32_t two = add(&v, "  ", TN_TOKEN_USER_DEFINED, -1000), four = add(&v, "    ", TN_TOKEN_USER_DEFINED, -1000);
+    tn_tokenizer *tok = load(&v);
+    EXPECT(tok, "    x", 0, four, x);
+    EXPECT(tok, "x  x x", 0, x, two, x, space, x);
+    EXPECT(tok, "       ", 0, four, two, space);
+    tn_tokenizer_free(tok);
+}
+
 /* ---- Byte-level BPE ---------------------------------------------------------------------------------- */
 
 static void merges_go_by_rank_then_from_the_left(void **state) {
@@ -384,6 +399,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_vocabularies_are_refused_with_their_key),
         cmocka_unit_test(override_names_the_pre_tokenizer),
+        cmocka_unit_test(user_defined_spaces_match_marked_text),
         cmocka_unit_test(merges_go_by_rank_then_from_the_left),
         cmocka_unit_test(a_vocabulary_without_merges_is_refused),
         cmocka_unit_test(unusable_merges_are_passed_over),
