@@ -16,8 +16,10 @@ TN_INLINE float32x4_t tn_exp4(float32x4_t x) {
     p = vfmaq_f32(vdupq_n_f32(TN_EXP_P4), p, r);
     p = vfmaq_f32(vdupq_n_f32(TN_EXP_P5), p, r);
     const float32x4_t y = vaddq_f32(vfmaq_f32(r, p, vmulq_f32(r, r)), vdupq_n_f32(1.0f));
-    const int32x4_t exponent = vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127));
-    const float32x4_t power = vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23));
+    const uint32x4_t exponent =
+        vreinterpretq_u32_s32(vcvtq_s32_f32(n)); /* unsigned: beyond the limits it wraps */
+    const uint32x4_t biased = vshlq_n_u32(vaddq_u32(exponent, vdupq_n_u32(127)), 23);
+    const float32x4_t power = vreinterpretq_f32_u32(biased);
     /* A NaN passes both comparisons by and comes out of the arithmetic. */
     const uint32x4_t above = vcgtq_f32(x, vdupq_n_f32(TN_EXP_MAX)),
                      below = vcltq_f32(x, vdupq_n_f32(TN_EXP_MIN));

@@ -297,6 +297,9 @@ static void avx2_is_supported_where_the_kernel_lists_its_flags(void **state) {
         break;
     }
     fclose(f);
+#if !defined(__x86_64__)
+    listed = false; /* under an emulator the list is that of the machine beneath */
+#endif
     assert_int_equal(tn_isa_supported(TN_ISA_AVX2), listed);
     char name[200];
     tn_cpu_name(name, sizeof name);
