@@ -1,9 +1,11 @@
 /* tern-speed: the time of prefills and decodes, without loading, for bench/peers.
  *
- *   tern-speed MODEL THREADS TEST...        TEST: ppN, N tokens in one eval; tgN, N evals of one token from position 0
+ *   tern-speed MODEL THREADS TEST...
+ *   TEST: ppN, N tokens in one eval; tgN, N evals of one token from position 0
  *
- * Prints "isa avx2", "threads 2" and then "TEST SECONDS" for each test, in order. Every test has a warm-up first.
- * bench/llama_speed.py does the same with llama.cpp: same token ids, same calls, logits of the last token computed. */
+ * Prints "isa avx2", "threads 2" and then "TEST SECONDS" for each test, in order; each has a warm-up first.
+ * bench/llama_speed.py does the same with llama.cpp: same token ids, same calls, logits of the last token
+ * computed. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,8 +30,8 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Ids spread over the vocabulary, past its first 256 (control tokens and bytes): what they are does not matter, that
- * both engines get the same ones does. */
+/* Ids spread over the vocabulary, past its first 256 (control tokens and bytes): what they are does not
+ * matter, that both engines get the same ones does. */
 static int32_t token_id(uint32_t i, uint32_t n_vocab) {
     return (int32_t)(256 + (i * UINT32_C(2654435761) >> 8) % (n_vocab - 256));
 }
@@ -62,8 +64,7 @@ static int run_tests(tern_session *session, uint32_t n_vocab, const tn_speed_tes
     printf("isa %s\nthreads %" PRIu32 "\n", tern_session_isa(session), tern_session_n_threads(session));
     for (int i = 0; i < n_tests; i++) {
         const tn_speed_test *test = &tests[i];
-        const uint32_t n_warm_up =
-            test->decode && test->n > TN_SPEED_WARM_UP ? TN_SPEED_WARM_UP : test->n;
+        const uint32_t n_warm_up = test->decode && test->n > TN_SPEED_WARM_UP ? TN_SPEED_WARM_UP : test->n;
         tern_error err;
         double time = time_once(session, ids, test, n_warm_up, &err);
         if (time >= 0) time = time_once(session, ids, test, test->n, &err);

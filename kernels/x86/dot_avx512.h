@@ -1,6 +1,7 @@
-/* Dots of a panel with a tile of tokens at the avx512 level (Skylake-X), which multiplies bytes into int16 only.
- * Weights of up to 6 bits stay unsigned and so many products are added in int16 as cannot saturate; 8-bit ones are
- * signed and widened on the way, even and odd k apart, to meet activations widened in the same order. */
+/* Dots of a panel with a tile of tokens at the avx512 level (Skylake-X), which multiplies bytes into int16
+ * only. Weights of up to 6 bits stay unsigned and so many products are added in int16 as cannot saturate;
+ * 8-bit ones are signed and widened on the way, even and odd k apart, to meet activations widened in the same
+ * order. */
 #ifndef TN_KERNELS_X86_DOT_AVX512_H
 #define TN_KERNELS_X86_DOT_AVX512_H
 
@@ -8,25 +9,19 @@
 
 enum { TN_SIGNED_OFFSET = 0, TN_WIDEN = 1 };
 
-/* Keeps the order of integer additions (tn_pin says why). */
-#ifdef TERN_SIMDE /* emulated vectors fit no register */
+/* Keeps the order of integer additions (tn_pin says why). In memory where a vector fits no register: when emulated. */
 TN_INLINE tn_vi tn_vi_pin(tn_vi v) {
+    __asm__("" : "+vm"(v));
     return v;
 }
-#else
-TN_INLINE tn_vi tn_vi_pin(tn_vi v) {
-    __asm__("" : "+v"(v));
-    return v;
-}
-#endif
 
 TN_INLINE tn_vi tn_vi_dot2(tn_vi acc, tn_vi a, tn_vi b) {
     return tn_vi_pin(_mm512_add_epi32(acc, _mm512_madd_epi16(a, b)));
 }
 
 /* x: for 4 elements 8 bytes, the even two and the odd two. */
-TN_INLINE void tn_dots_signed(tn_vi dot[TN_GEMM_TOKENS][2], const uint8_t (*q)[2 * TN_LANES][4], const uint8_t *x,
-                              size_t stride, int n, int groups) {
+TN_INLINE void tn_dots_signed(tn_vi dot[TN_GEMM_TOKENS][2], const uint8_t (*q)[2 * TN_LANES][4],
+                              const uint8_t *x, size_t stride, int n, int groups) {
 #pragma GCC unroll 8
     for (int g = 0; g < groups; g++) {
         for (int h = 0; h < 2; h++) {
@@ -65,7 +60,9 @@ TN_INLINE void tn_dots_unsigned(tn_vi dot[TN_GEMM_TOKENS][2], const uint8_t (*q)
 /* dot[t] += panel * token t over 4 * `groups` elements. */
 TN_INLINE void tn_dots(tn_vi dot[TN_GEMM_TOKENS][2], const uint8_t (*q)[2 * TN_LANES][4], const uint8_t *x,
                        size_t stride, int n, int groups, int bits) {
-    const int most = bits <= 4 ? 8 : bits == 5 ? 4 : 2; /* additions that 127 * 2 * (2^bits - 1) leaves room for */
+    const int most = bits <= 4   ? 8
+                     : bits == 5 ? 4
+                                 : 2; /* additions that 127 * 2 * (2^bits - 1) leaves room for */
     if (bits == 8)
         tn_dots_signed(dot, q, x, stride, n, groups);
     else

@@ -14,6 +14,6 @@ TN_INLINE tn_vi tn_vi_dot2(tn_vi acc, tn_vi a, tn_vi b) {
     return _mm512_dpwssd_epi32(acc, a, b);
 }
 
-#include "dots_avxvnni.h"
+#include "dots_vnni.inc"
 
 #endif

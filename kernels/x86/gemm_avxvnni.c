@@ -1,10 +1,14 @@
 /* Products of several tokens with quantized weights, avxvnni level. */
-#include "dot_avxvnni.h"
+#include "dot_avxvnni.h" /* first: what the other is written in */
+
 #include "gemm_avxvnni.h"
 
-#define X(NAME, name) TN_GEMM_TYPE(name, avxvnni, tn_gemv_few_##name##_q8_avx2, 32, TN_SHAPE_##NAME, tn_q_##name)
+#define X(NAME, name)                                                                                        \
+    TN_GEMM_TYPE(name, avxvnni, tn_gemv_few_##name##_q8_avx2, 32, TN_SHAPE_##NAME, tn_q_##name)
 TN_AVX2_Q32_TYPES(X)
 #undef X
-#define X(NAME, name) TN_GEMM_TYPE(name, avxvnni, tn_gemv_few_##name##_q8_avx2, 256, TN_SHAPE_##NAME, tn_q_##name, tn_scales_##name)
+#define X(NAME, name)                                                                                        \
+    TN_GEMM_TYPE(name, avxvnni, tn_gemv_few_##name##_q8_avx2, 256, TN_SHAPE_##NAME, tn_q_##name,             \
+                 tn_scales_##name)
 TN_AVX2_Q256_TYPES(X)
 #undef X

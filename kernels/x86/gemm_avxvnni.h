@@ -1,15 +1,15 @@
 /* Products of several tokens at the levels above AVX2, written once for vectors of 256 and 512 bits.
  *
- * As in panel_avx2.h, rows of weights are unpacked into a panel, a chunk of K at a time, and every token is met with
- * it in tiles; here a panel is two vectors wide and all types have one form:
+ * As in panel_avx2.h, rows of weights are unpacked into a panel, a chunk of K at a time, and every token is
+ * met with it in tiles; here a panel is two vectors wide and all types have one form:
  *
  *   q      uint8 [k/4][rows][4]     the element plus an offset that makes it unsigned
  *   scale  int32 [step][rows]       of each 16 or 32 elements of a 256-wide block
  *   min    int16 [k/32][rows][2]    minimums of two times 16 elements
  *   d, m   float [block][rows]
  *
- * The offset comes off at the start: a dot begins with -offset * S, S being the activations' sum over the same
- * elements. An including file gives the vectors (vec_*.h) and tn_dots (dot*.h). */
+ * The offset comes off at the start: a dot begins with -offset * S, S being the activations' sum over the
+ * same elements. An including file gives the vectors (vec_*.h) and tn_dots (dot*.h). */
 #ifndef TN_KERNELS_X86_GEMM_AVXVNNI_H
 #define TN_KERNELS_X86_GEMM_AVXVNNI_H
 
@@ -32,8 +32,8 @@ typedef struct tn_gemm_panel {
 
 _Static_assert(sizeof(tn_gemm_panel) <= TN_KERNEL_SCRATCH, "scratch");
 
-/* One chunk's activations: token t at x + t * stride, or widened in the panel; its scales and sums, for the first
- * block of the chunk, at the same distance from d and s. */
+/* One chunk's activations: token t at x + t * stride, or widened in the panel; its scales and sums, for the
+ * first block of the chunk, at the same distance from d and s. */
 typedef struct tn_gemm_chunk {
     const uint8_t *x, *d, *s;
     size_t stride, n_blocks;
@@ -54,8 +54,8 @@ TN_INLINE void tn_gemm_accumulate(float *acc, const tn_vf v[2], const float *d, 
 }
 
 /* The dots of `elems` elements from element k of the chunk on, for n tokens. */
-TN_INLINE void tn_gemm_dots(tn_vi dot[TN_GEMM_TOKENS][2], const tn_gemm_panel *p, const tn_gemm_chunk *c, size_t k,
-                            size_t step, int elems, int n, tn_shape s) {
+TN_INLINE void tn_gemm_dots(tn_vi dot[TN_GEMM_TOKENS][2], const tn_gemm_panel *p, const tn_gemm_chunk *c,
+                            size_t k, size_t step, int elems, int n, tn_shape s) {
     const bool wide = TN_WIDEN && s.bits == 8;
     const uint8_t *x = wide ? (const uint8_t *)(p->wide[0] + k) : c->x + k;
     for (int t = 0; t < n; t++) {
@@ -70,8 +70,8 @@ TN_INLINE tn_vf tn_gemm_float(const uint8_t *p) {
     return tn_vf_set1(v);
 }
 
-TN_INLINE void tn_gemm_tile32(float (*acc)[TN_GEMM_ROWS], const tn_gemm_panel *p, const tn_gemm_chunk *chunk, int n,
-                              tn_shape s) {
+TN_INLINE void tn_gemm_tile32(float (*acc)[TN_GEMM_ROWS], const tn_gemm_panel *p, const tn_gemm_chunk *chunk,
+                              int n, tn_shape s) {
     const tn_gemm_chunk c = *chunk;
     for (size_t b = 0; b < c.n_blocks; b++) {
         tn_vi dot[TN_GEMM_TOKENS][2];
@@ -89,8 +89,8 @@ TN_INLINE void tn_gemm_tile32(float (*acc)[TN_GEMM_ROWS], const tn_gemm_panel *p
 }
 
 /* sum[t] += scale * dot over one block. */
-TN_INLINE void tn_gemm_block(tn_vi sum[TN_GEMM_TOKENS][2], const tn_gemm_panel *p, const tn_gemm_chunk *c, size_t b,
-                             int n, tn_shape s) {
+TN_INLINE void tn_gemm_block(tn_vi sum[TN_GEMM_TOKENS][2], const tn_gemm_panel *p, const tn_gemm_chunk *c,
+                             size_t b, int n, tn_shape s) {
     for (int t = 0; t < n; t++) sum[t][0] = sum[t][1] = tn_vi_zero();
     for (size_t j = 0; j < (size_t)(256 / s.step); j++) {
         const int32_t *scale = p->scale[16 * b + j];
@@ -141,8 +141,8 @@ TN_INLINE void tn_gemm_put(tn_gemm_panel *p, size_t k, size_t at, __m256i v[8], 
     for (size_t g = 0; g < 8; g++) tn_store256(p->q[k / 4 + g][at], v[g]);
 }
 
-TN_INLINE void tn_gemm_put_factors(tn_gemm_panel *p, size_t b, size_t at, const uint8_t *const row[8], size_t block,
-                                   tn_shape s) {
+TN_INLINE void tn_gemm_put_factors(tn_gemm_panel *p, size_t b, size_t at, const uint8_t *const row[8],
+                                   size_t block, tn_shape s) {
     __m256 d, m;
     if (s.has_min) {
         tn_gather_f16x2(row, block + s.d_at, &d, &m);
@@ -153,8 +153,8 @@ TN_INLINE void tn_gemm_put_factors(tn_gemm_panel *p, size_t b, size_t at, const 
     _mm256_store_ps(p->d[b] + at, d);
 }
 
-TN_INLINE void tn_gemm_fill32(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n_blocks, tn_shape s,
-                              tn_q32_fn *load) {
+TN_INLINE void tn_gemm_fill32(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n_blocks,
+                              tn_shape s, tn_q32_fn *load) {
     for (size_t b = 0; b < n_blocks; b++) {
         for (size_t at = 0; at < TN_GEMM_ROWS; at += 8) {
             __m256i v[8];
@@ -171,16 +171,21 @@ TN_INLINE void tn_gemm_put_transposed(void *dst, size_t dst_stride, __m256i v[8]
     for (size_t j = 0; j < 8; j++) tn_store256((uint8_t *)dst + j * dst_stride, v[j]);
 }
 
-TN_INLINE void tn_gemm_put_scales(tn_gemm_panel *p, size_t b, size_t at, const uint8_t *const row[8], size_t block,
-                                  tn_shape s, tn_scales256_fn *scales) {
+TN_INLINE void tn_gemm_put_scales(tn_gemm_panel *p, size_t b, size_t at, const uint8_t *const row[8],
+                                  size_t block, tn_shape s, tn_scales256_fn *scales) {
     __m256i a[8], more[8], mins[8];
     for (int r = 0; r < 8; r++) {
         scales(row[r] + block, &a[r], &mins[r]);
+        more[r] = _mm256_setzero_si256();
         if (s.step == 16) {
             more[r] = _mm256_cvtepi16_epi32(_mm256_extracti128_si256(a[r], 1));
             a[r] = _mm256_cvtepi16_epi32(_mm256_castsi256_si128(a[r]));
         } else {
             a[r] = _mm256_srai_epi32(a[r], 16); /* a scale of 32 elements stands twice */
+        }
+        if (s.fits16) { /* the upper half of the dot is its sign, which must not count */
+            a[r] = _mm256_and_si256(a[r], _mm256_set1_epi32(0xffff));
+            more[r] = _mm256_and_si256(more[r], _mm256_set1_epi32(0xffff));
         }
     }
     tn_gemm_put_transposed(&p->scale[16 * b][at], sizeof p->scale[0], a);
@@ -188,8 +193,8 @@ TN_INLINE void tn_gemm_put_scales(tn_gemm_panel *p, size_t b, size_t at, const u
     if (s.has_min) tn_gemm_put_transposed(p->min[8 * b][at], sizeof p->min[0], mins);
 }
 
-TN_INLINE void tn_gemm_fill256(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n_blocks, tn_shape s,
-                               tn_q256_fn *load, tn_scales256_fn *scales) {
+TN_INLINE void tn_gemm_fill256(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n_blocks,
+                               tn_shape s, tn_q256_fn *load, tn_scales256_fn *scales) {
     for (size_t b = 0; b < n_blocks; b++) {
         for (size_t at = 0; at < TN_GEMM_ROWS; at += 8) {
 #pragma GCC unroll 8
@@ -242,8 +247,8 @@ static inline void tn_gemm_start(tn_gemm_panel *p, const tn_gemm_chunk *c, size_
 
 /* Each 4 of the activations as int16, the even two before the odd two. */
 static inline void tn_gemm_widen(tn_gemm_panel *p, const tn_gemm_chunk *c, size_t n, size_t k) {
-    const __m256i order = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
+    const __m256i order =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
     for (size_t t = 0; t < n; t++) {
         for (size_t i = 0; i < k; i += 16) {
             const __m256i v = _mm256_cvtepi8_epi16(tn_load128(c->x + t * c->stride + i));
@@ -253,7 +258,8 @@ static inline void tn_gemm_widen(tn_gemm_panel *p, const tn_gemm_chunk *c, size_
 }
 
 /* All tokens against the filled panel; y holds the accumulators between chunks. */
-TN_INLINE void tn_gemm_meet(const tn_matmul_args *args, const tn_gemm_place *at, tn_shape s, tn_gemm_tile_fn *tile) {
+TN_INLINE void tn_gemm_meet(const tn_matmul_args *args, const tn_gemm_place *at, tn_shape s,
+                            tn_gemm_tile_fn *tile) {
     tn_gemm_panel *p = args->scratch;
     const tn_act act = s.elems == 32 ? TN_ACT_Q8_32 : TN_ACT_Q8_256;
     const size_t d_offset = tn_act_d_offset(args->k) + 4 * at->block;
@@ -261,7 +267,8 @@ TN_INLINE void tn_gemm_meet(const tn_matmul_args *args, const tn_gemm_place *at,
     for (size_t t = 0; t < args->n_tokens; t += TN_GEMM_TOKENS) {
         const size_t n = tn_min_size(args->n_tokens - t, TN_GEMM_TOKENS);
         const uint8_t *x = args->x + t * args->x_stride;
-        const tn_gemm_chunk c = {x + at->block * s.elems, x + d_offset, x + s_offset, args->x_stride, at->n_blocks};
+        const tn_gemm_chunk c = {x + at->block * s.elems, x + d_offset, x + s_offset, args->x_stride,
+                                 at->n_blocks};
         float *y = args->y + t * args->y_stride + at->row;
         _Alignas(64) float acc[TN_GEMM_TOKENS][TN_GEMM_ROWS] = {{0}};
         if (at->block > 0) {
@@ -279,7 +286,8 @@ TN_INLINE void tn_gemm(const tn_matmul_args *args, tn_shape s, tn_gemm_fill_fn *
     for (size_t n = 0; n < args->n_rows; n += TN_GEMM_ROWS) {
         tn_gemm_place at = {.row = n, .n_rows = tn_min_size(args->n_rows - n, TN_GEMM_ROWS)};
         for (; at.block < n_blocks; at.block += chunk_blocks) {
-            const uint8_t *row[TN_GEMM_ROWS]; /* a short panel repeats its last row; those lanes are not stored */
+            const uint8_t
+                *row[TN_GEMM_ROWS]; /* a short panel repeats its last row; those lanes are not stored */
             at.n_blocks = tn_min_size(n_blocks - at.block, chunk_blocks);
             for (size_t r = 0; r < TN_GEMM_ROWS; r++) {
                 row[r] = args->w + (n + tn_min_size(r, at.n_rows - 1)) * args->w_stride + at.block * s.bytes;
@@ -303,7 +311,7 @@ TN_INLINE void tn_gemm(const tn_matmul_args *args, tn_shape s, tn_gemm_fill_fn *
     default: tile(acc, p, chunk, TN_GEMM_TOKENS, shape); break;                                              \
     }
 
-#define TN_GEMM_TYPE(name, isa, few, elems, shape, ...)                                                           \
+#define TN_GEMM_TYPE(name, isa, few, elems, shape, ...)                                                      \
     static void fill_##name(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n) {            \
         tn_gemm_fill##elems(p, row, n, shape, __VA_ARGS__);                                                  \
     }                                                                                                        \

@@ -1,7 +1,8 @@
-/* Products of several tokens with float weights: F32, F16, BF16, widened exactly. Stripes are eight (kernels.h), so a
- * register of 16 holds two rows: the pair's weights lie side by side in the panel, the activations are loaded to both
- * halves. Sixteen rows are widened a chunk of K at a time and met by all tokens in tiles of 4 pairs x 6 tokens; the
- * stripes wait in scratch between the chunks. One token stays with AVX2, which already waits for memory. */
+/* Products of several tokens with float weights: F32, F16, BF16, widened exactly. Stripes are eight
+ * (kernels.h), so a register of 16 holds two rows: the pair's weights lie side by side in the panel, the
+ * activations are loaded to both halves. Sixteen rows are widened a chunk of K at a time and met by all
+ * tokens in tiles of 4 pairs x 6 tokens; the stripes wait in scratch between the chunks. One token stays with
+ * AVX2, which already waits for memory. */
 #include "gemv_avx2.h"
 #include "levels_avx512.h"
 
@@ -44,8 +45,8 @@ TN_INLINE __m256 load_rest(const uint8_t *p, size_t n, size_t elem_bytes, load_f
     return load(rest);
 }
 
-/* A tile over one chunk: 4 pairs of the panel from pair `at` on, n tokens, k elements at x. What follows the last 8
- * is masked: even a negative zero must stay in the other stripes. */
+/* A tile over one chunk: 4 pairs of the panel from pair `at` on, n tokens, k elements at x. What follows the
+ * last 8 is masked: even a negative zero must stay in the other stripes. */
 TN_INLINE void tile(const float (*w)[CHUNK / 8][2][8], float (*stripes)[ROWS][8], size_t at, const float *x,
                     size_t x_stride, size_t k, int n, bool first) {
     __m512 acc[TILE_PAIRS][TILE_TOKENS];
@@ -70,7 +71,7 @@ TN_INLINE void tile(const float (*w)[CHUNK / 8][2][8], float (*stripes)[ROWS][8]
             const __m512 v = _mm512_broadcast_f32x8(load_rest(rest, k % 8, sizeof(float), load_f32));
             for (int i = 0; i < TILE_PAIRS; i++) {
                 const __m512 pair = _mm512_load_ps(w[at + (size_t)i][k / 8]);
-                acc[i][t] = _mm512_mask3_fmadd_ps(pair, v, acc[i][t], both);
+                acc[i][t] = _mm512_mask_mov_ps(acc[i][t], both, _mm512_fmadd_ps(pair, v, acc[i][t]));
             }
         }
     }
@@ -80,9 +81,9 @@ TN_INLINE void tile(const float (*w)[CHUNK / 8][2][8], float (*stripes)[ROWS][8]
 }
 
 /* The panel's chunk with n_tokens tokens; x is the first one's first element of the chunk. */
-static void meet_tokens(workspace *ws, size_t n_rows, const float *x, size_t x_stride, size_t n_tokens, size_t k,
-                        bool first) {
-    const float(*w)[CHUNK / 8][2][8] = (const float(*)[CHUNK / 8][2][8])ws->w;
+static void meet_tokens(workspace *ws, size_t n_rows, const float *x, size_t x_stride, size_t n_tokens,
+                        size_t k, bool first) {
+    const float(*w)[CHUNK / 8][2][8] = (const float(*)[CHUNK / 8][2][8]) ws->w;
     for (size_t t = 0; t < n_tokens; t += TILE_TOKENS) {
         float(*stripes)[ROWS][8] = ws->stripes + t;
         const float *xt = x + t * x_stride;
@@ -100,13 +101,14 @@ static void meet_tokens(workspace *ws, size_t n_rows, const float *x, size_t x_s
 }
 
 /* A chunk of the rows into the panel; a short panel repeats its last row, whose sums are not used. */
-TN_INLINE void fill(workspace *ws, const tn_matmul_args *args, size_t n, size_t n_rows, size_t k, size_t n_elems,
-                    size_t elem_bytes, load_fn *load) {
+TN_INLINE void fill(workspace *ws, const tn_matmul_args *args, size_t n, size_t n_rows, size_t k,
+                    size_t n_elems, size_t elem_bytes, load_fn *load) {
     for (size_t r = 0; r < ROWS; r++) {
         const uint8_t *p = args->w + (n + min_size(r, n_rows - 1)) * args->w_stride + k * elem_bytes;
         for (size_t e = 0; e < n_elems; e += 8, p += 8 * elem_bytes) {
             const size_t rest = n_elems - e;
-            _mm256_store_ps(ws->w[r / 2][e / 8][r % 2], rest < 8 ? load_rest(p, rest, elem_bytes, load) : load(p));
+            _mm256_store_ps(ws->w[r / 2][e / 8][r % 2],
+                            rest < 8 ? load_rest(p, rest, elem_bytes, load) : load(p));
         }
     }
 }
@@ -139,7 +141,7 @@ TN_INLINE void gemm(const tn_matmul_args *args, size_t elem_bytes, load_fn *load
     }
 }
 
-#define GEMM(name, elem_bytes)                                                                                     \
+#define GEMM(name, elem_bytes)                                                                               \
     void tn_gemm_##name##_f32_avx512(const tn_matmul_args *args) {                                           \
         gemm(args, elem_bytes, load_##name);                                                                 \
     }

@@ -1,5 +1,5 @@
-/* One token with the 256-wide weight types, or two or three, 64 elements at a time. As gemv_q256_avx2.c: eight rows
- * side by side, one block each at a time, the next eight rows prefetched in file order. */
+/* One token with the 256-wide weight types, or two or three, 64 elements at a time. As gemv_q256_avx2.c:
+ * eight rows side by side, one block each at a time, the next eight rows prefetched in file order. */
 #include "gemv_avx2.h"
 #include "types_avxvnni.h"
 #include "unpack256_avx512.h"
@@ -14,7 +14,8 @@ TN_INLINE __m256i fold(__m512i v) {
     return _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
 }
 
-/* The dot of weights and activations with scales, of at most 6 bits: pairs of products fit int16 (2 * 63 * 127). */
+/* The dot of weights and activations with scales, of at most 6 bits: pairs of products fit int16 (2 * 63 *
+ * 127). */
 TN_INLINE void dot_pairs(__m512i *total, const uint8_t *block, __m256i scales, const activations *x, int n,
                          tn_order order, tn_q64_fn *load) {
     const __m512i twice = _mm512_castsi256_si512(scales);
@@ -74,8 +75,9 @@ TN_INLINE void load_activations(activations *x, const tn_matmul_args *args, size
 }
 
 /* The accumulators of 8 rows and n tokens. */
-TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_t *next, const tn_matmul_args *args,
-                          int n, tn_shape s, tn_order order, tn_q64_fn *load, tn_scales256_fn *scales) {
+TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_t *next,
+                          const tn_matmul_args *args, int n, tn_shape s, tn_order order, tn_q64_fn *load,
+                          tn_scales256_fn *scales) {
     const size_t d_offset = tn_act_d_offset(args->k), n_blocks = args->k / 256;
     for (int t = 0; t < n; t++) acc[t] = _mm256_setzero_ps();
     for (size_t b = 0, at = 0; b < n_blocks; b++, at += s.bytes) {

@@ -7,6 +7,7 @@ void tn_kernels_fill_avx512vnni(tn_kernels *table) {
     TN_AVX2_Q256_TYPES(X)
 #undef X
 #define X(NAME, name) table->weight[TN_DTYPE_##NAME].gemv = tn_gemv_##name##_q8_avx512vnni;
+    TN_AVX2_Q32_TYPES(X)
     TN_AVX2_Q256_TYPES(X)
 #undef X
 }

@@ -12,6 +12,7 @@ TN_AVX2_Q256_TYPES(X)
 
 /* gemv_few: 2 .. TN_FEW_TOKENS tokens. */
 #define X(NAME, name) tn_matmul_fn tn_gemv_##name##_q8_avx512vnni, tn_gemv_few_##name##_q8_avx512vnni;
+TN_AVX2_Q32_TYPES(X)
 TN_AVX2_Q256_TYPES(X)
 #undef X
 

@@ -9,7 +9,8 @@
  *   bits     of an element made unsigned; 8: the element is signed
  *   offset   that makes it unsigned
  *   step     elements that share a scale in the computation; of a 32-wide block all
- *   fits16   the dot of a step fits int16 and scales are not negative, so that a product of pairs applies them */
+ *   fits16   the dot of a step fits int16 and scales are not negative, so that a product of pairs applies
+ * them */
 typedef struct tn_shape {
     uint8_t bytes, d_at, bits, offset, step;
     bool fits16, has_min, e8m0;
@@ -52,7 +53,7 @@ TN_INLINE __m256i tn_q_mxfp4(const uint8_t *block) {
 #define TN_SHAPE_IQ4_NL ((tn_shape){18, 0, 8, 0, 32, false, false, false, 32})
 #define TN_SHAPE_MXFP4  ((tn_shape){17, 0, 5, TN_MXFP4_BIAS, 32, false, false, true, 32})
 #define TN_SHAPE_Q2_K   ((tn_shape){84, 80, 2, 0, 16, true, true, false, 256})
-#define TN_SHAPE_Q3_K   ((tn_shape){110, 108, 3, 4, 16, false, false, false, 256})
+#define TN_SHAPE_Q3_K   ((tn_shape){110, 108, 3, 4, 16, true, false, false, 256})
 #define TN_SHAPE_Q4_K   ((tn_shape){144, 0, 4, 0, 16, true, true, false, 256})
 #define TN_SHAPE_Q5_K   ((tn_shape){176, 0, 5, 0, 32, false, true, false, 256})
 #define TN_SHAPE_Q6_K   ((tn_shape){210, 208, 6, 32, 16, false, false, false, 256})

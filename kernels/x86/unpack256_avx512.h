@@ -1,6 +1,6 @@
-/* The 256-wide weight blocks (unpack256_avx2.h) as AVX-512 registers for a GEMV: 4 vectors of 64 elements in whatever
- * order the bits come apart cheapest. Vector i is elements a .. a+31 and a + gap .. a+gap+31; the activations are
- * put in the same order once for many rows.
+/* The 256-wide weight blocks (unpack256_avx2.h) as AVX-512 registers for a GEMV: 4 vectors of 64 elements in
+ * whatever order the bits come apart cheapest. Vector i is elements a .. a+31 and a + gap .. a+gap+31; the
+ * activations are put in the same order once for many rows.
  *
  *   order           a(i)                        gap
  *   TN_BY_TWO       32 * i                      128     Q2_K, Q3_K: two-bit fields of 64 bytes
@@ -30,7 +30,8 @@ TN_INLINE __m512i tn_order_load(const uint8_t *x, tn_order order, int i) {
         return i % 2 ? _mm512_shuffle_i32x4(a, b, 0xdd) : _mm512_shuffle_i32x4(a, b, 0x88);
     }
     const uint8_t *from = x + tn_order_start(order, i);
-    return _mm512_inserti64x4(_mm512_castsi256_si512(tn_load256(from)), tn_load256(from + tn_order_gap(order)), 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(tn_load256(from)),
+                              tn_load256(from + tn_order_gap(order)), 1);
 }
 
 /* For each int16 of vector i the sub-block of 16 that it belongs to. */
@@ -81,7 +82,8 @@ TN_INLINE __m512i tn_q64_q5_k(const uint8_t *block, int i) {
 /* The high two bits of the halves lie at bits 0 and 2, or 4 and 6; turned to bits 4 and 5. */
 TN_INLINE __m512i tn_q64_q6_k(const uint8_t *block, int i) {
     const __m512i low = tn_low_bits(_mm512_loadu_si512(block + i / 2 * 64), i % 2 * 4, 15);
-    const __m512i by = _mm512_inserti64x4(_mm512_set1_epi32(i % 2 ? 0 : 4), _mm256_set1_epi32(i % 2 ? 30 : 2), 1);
+    const __m512i by =
+        _mm512_inserti64x4(_mm512_set1_epi32(i % 2 ? 0 : 4), _mm256_set1_epi32(i % 2 ? 30 : 2), 1);
     const __m512i high = _mm512_rolv_epi32(tn_load_twice(block + 128 + i / 2 * 32), by);
     return _mm512_ternarylogic_epi32(low, high, _mm512_set1_epi8(0x30), 0xf8); /* low | (high & 0x30) */
 }

@@ -1,5 +1,6 @@
-/* The compiler's intrinsics up to AVX2, and SIMDe's in portable C for those above, under the same names: with this
- * folder before the compiler's, an AVX2 processor executes the kernels of every x86 level (docs/TESTING_ISA.md). */
+/* The compiler's intrinsics up to AVX2, and SIMDe's in portable C for those above, under the same names: with
+ * this folder before the compiler's, an AVX2 processor executes the kernels of every x86 level
+ * (docs/TESTING_ISA.md). */
 #ifndef TN_TESTS_SIMDE_IMMINTRIN_H
 #define TN_TESTS_SIMDE_IMMINTRIN_H
 
