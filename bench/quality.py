@@ -11,7 +11,8 @@
 --float   logits of texts.txt against transformers in float32 on the dequantized weights, for tern and llama.cpp side by
           side: mean |logit difference|, mean KL divergence, agreement of the likeliest token, perplexity.
 --record  writes tests/golden/peer-greedy.json, llama.cpp's tokens that tests/test_peer.py expects.
-Without one of them: --greedy and --float.
+Without one of them: --greedy and --float. With the files that float_weights.py writes in --models, neither engine rounds
+activations to int8: --greedy then shows what else the two differ by.
 
 Requires (bench only, not part of the tests): llama-cpp-python==0.3.36 gguf==0.19.0 torch transformers>=5 accelerate jinja2
 numpy.

@@ -18,8 +18,19 @@ typedef struct tn_str {
 } tn_str;
 
 typedef enum tn_meta_type {
-    TN_META_U8, TN_META_I8, TN_META_U16, TN_META_I16, TN_META_U32, TN_META_I32, TN_META_F32, TN_META_BOOL,
-    TN_META_STRING, TN_META_ARRAY, TN_META_U64, TN_META_I64, TN_META_F64,
+    TN_META_U8,
+    TN_META_I8,
+    TN_META_U16,
+    TN_META_I16,
+    TN_META_U32,
+    TN_META_I32,
+    TN_META_F32,
+    TN_META_BOOL,
+    TN_META_STRING,
+    TN_META_ARRAY,
+    TN_META_U64,
+    TN_META_I64,
+    TN_META_F64,
     TN_META_TYPE_COUNT
 } tn_meta_type; /* numbered as in GGUF */
 
@@ -29,15 +40,16 @@ typedef struct tn_meta {
     tn_meta_type elem_type; /* of an array; else type */
     uint64_t count;         /* elements of an array; else 1 */
     const uint8_t *data;    /* the packed little-endian value(s), any alignment */
-    const uint64_t *offsets; /* strings, single or array: element i is at data + offsets[i] (length u64 first) */
+    const uint64_t
+        *offsets; /* strings, single or array: element i is at data + offsets[i] (length u64 first) */
 } tn_meta;
 
 typedef struct tn_tensor {
     tn_str name;
     const char *cname; /* the same, NUL-terminated */
     tn_dtype dtype;
-    uint32_t n_dims;   /* 1..4 */
-    uint64_t dims[4];  /* dims[0] is the row length, contiguous; unused ones are 1 */
+    uint32_t n_dims;  /* 1..4 */
+    uint64_t dims[4]; /* dims[0] is the row length, contiguous; unused ones are 1 */
     uint64_t n_bytes;
     const uint8_t *data; /* in the map */
 } tn_tensor;

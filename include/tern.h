@@ -85,13 +85,13 @@ TERN_API void tern_model_close(tern_model *model);
 
 typedef struct tern_model_info {
     const char *path, *format, *architecture, *name; /* owned by the model; "" where the file says nothing */
-    uint64_t file_bytes;    /* all shards */
+    uint64_t file_bytes;                             /* all shards */
     uint32_t n_shards;
-    uint64_t n_params;      /* elements of all tensors */
-    uint32_t n_vocab;       /* 0 without a vocabulary */
-    uint32_t n_ctx_train;   /* longest sequence the model was made for; 0 unless opened whole, as the rest */
+    uint64_t n_params;    /* elements of all tensors */
+    uint32_t n_vocab;     /* 0 without a vocabulary */
+    uint32_t n_ctx_train; /* longest sequence the model was made for; 0 unless opened whole, as the rest */
     uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim;
-    const char *tokenizer;  /* "gpt2/smollm" */
+    const char *tokenizer; /* "gpt2/smollm" */
 } tern_model_info;
 
 TERN_API void tern_model_info_get(const tern_model *model, tern_model_info *info);
@@ -100,13 +100,13 @@ TERN_API void tern_model_info_get(const tern_model *model, tern_model_info *info
  * cut to their first max_items elements. `value` is written to buffer (NUL-terminated, escaped, cut to cap bytes);
  * returns false past the end. */
 TERN_API uint64_t tern_model_n_metadata(const tern_model *model);
-TERN_API bool tern_model_metadata(const tern_model *model, uint64_t i, uint64_t max_items, char *key, size_t key_cap,
-                                  char *type, size_t type_cap, char *value, size_t value_cap);
+TERN_API bool tern_model_metadata(const tern_model *model, uint64_t i, uint64_t max_items, char *key,
+                                  size_t key_cap, char *type, size_t type_cap, char *value, size_t value_cap);
 /* Element `item` of entry i for programs, not escaped: a number in decimal, "true" or "false", or a string's own bytes.
  * Copies at most cap bytes to dst (no NUL) and returns the length of the whole; SIZE_MAX if there is no such element.
  * *count, unless NULL, is the number of elements: 1 unless an array, 0 past the end. */
-TERN_API size_t tern_model_metadata_item(const tern_model *model, uint64_t i, uint64_t item, char *dst, size_t cap,
-                                         uint64_t *count);
+TERN_API size_t tern_model_metadata_item(const tern_model *model, uint64_t i, uint64_t item, char *dst,
+                                         size_t cap, uint64_t *count);
 
 typedef struct tern_tensor_info {
     const char *name; /* owned by the model; escape before printing */
@@ -131,8 +131,8 @@ enum {
 };
 
 /* *ids is freed by the caller with tern_free. */
-TERN_API tern_status tern_tokenize(const tern_model *model, const char *text, size_t n, unsigned flags, int32_t **ids,
-                                   size_t *n_ids, tern_error *err);
+TERN_API tern_status tern_tokenize(const tern_model *model, const char *text, size_t n, unsigned flags,
+                                   int32_t **ids, size_t *n_ids, tern_error *err);
 TERN_API void tern_free(void *memory);
 
 /* The bytes of one token, owned by the model; may be part of a character. Control tokens give their text only if
@@ -175,13 +175,13 @@ TERN_API void tern_session_free(tern_session *session); /* NULL is fine */
 
 TERN_API uint32_t tern_session_n_ctx(const tern_session *session);
 TERN_API uint32_t tern_session_n_threads(const tern_session *session);
-TERN_API const char *tern_session_isa(const tern_session *session); /* "avx2" */
+TERN_API const char *tern_session_isa(const tern_session *session);   /* "avx2" */
 TERN_API uint32_t tern_session_position(const tern_session *session); /* tokens so far */
 
 /* Appends n tokens (n >= 1). Keeps the logits of the last n_outputs of them; n_outputs <= the session's n_outputs
  * and <= n. On failure or cancellation the position is where the last whole batch ended. */
-TERN_API tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
-                                       tern_error *err);
+TERN_API tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n,
+                                       uint32_t n_outputs, tern_error *err);
 
 /* n_vocab logits of output row i of the last eval, owned by the session until its next call; NULL if there is no
  * such row. */
@@ -189,7 +189,8 @@ TERN_API const float *tern_session_logits(const tern_session *session, uint32_t 
 
 /* Drops every token from `position` on. *kept is the position reached: `position`, or 0 where sliding-window layers no longer
  * hold what is needed, and then the whole prefix has to be evaluated again. */
-TERN_API tern_status tern_session_truncate(tern_session *session, uint32_t position, uint32_t *kept, tern_error *err);
+TERN_API tern_status tern_session_truncate(tern_session *session, uint32_t position, uint32_t *kept,
+                                           tern_error *err);
 
 /* ---- Speed: for bench, doctor and whoever wants to know why a model runs as it does -------------------------------- */
 
@@ -198,7 +199,8 @@ TERN_API tern_status tern_session_truncate(tern_session *session, uint32_t posit
 typedef struct tern_step_info {
     int32_t layer; /* -1: before or after the layers */
     bool outputs_only;
-    char operations[128];  /* "norm quantize | matmul matmul matmul": for each row | for each thread's columns */
+    char operations
+        [128]; /* "norm quantize | matmul matmul matmul": for each row | for each thread's columns */
     uint64_t weight_bytes; /* read once an eval, however many tokens it has (at most the batch size) */
     uint64_t weight_macs;  /* multiply-adds with weights, for each token or row */
     uint64_t kv_bytes;     /* of the cache that a token reads for each position it sees; 0 unless attention */
@@ -213,16 +215,16 @@ TERN_API bool tern_session_step(const tern_session *session, uint32_t i, tern_st
 TERN_API uint32_t tern_session_n_barriers(const tern_session *session);
 
 typedef struct tern_machine {
-    char cpu[128];      /* name of the processor; all texts are safe to print */
-    char features[256]; /* its instruction sets that matter, separated by spaces */
-    char isa[16];       /* the level whose kernels are used: "avx2" */
-    char isas[128];     /* those possible here: "ref, avx2" */
-    bool isa_forced;    /* by the environment variable TERN_ISA */
-    uint32_t n_cpus;        /* processors of the machine that run */
-    uint32_t n_allowed;     /* of those, within the affinity mask of this process */
-    uint32_t n_cores;       /* distinct physical cores among the allowed */
-    uint32_t quota_cpus;    /* CPUs' worth of time that control groups allow, rounded up; 0: no limit */
-    uint32_t n_threads;     /* the default of a session */
+    char cpu[128];       /* name of the processor; all texts are safe to print */
+    char features[256];  /* its instruction sets that matter, separated by spaces */
+    char isa[16];        /* the level whose kernels are used: "avx2" */
+    char isas[128];      /* those possible here: "ref, avx2" */
+    bool isa_forced;     /* by the environment variable TERN_ISA */
+    uint32_t n_cpus;     /* processors of the machine that run */
+    uint32_t n_allowed;  /* of those, within the affinity mask of this process */
+    uint32_t n_cores;    /* distinct physical cores among the allowed */
+    uint32_t quota_cpus; /* CPUs' worth of time that control groups allow, rounded up; 0: no limit */
+    uint32_t n_threads;  /* the default of a session */
     uint64_t memory_bytes, available_bytes; /* 0 where the system does not say */
 } tern_machine;
 
@@ -230,9 +232,11 @@ typedef struct tern_machine {
 TERN_API tern_status tern_machine_get(tern_machine *machine, tern_error *err);
 
 typedef struct tern_machine_speed {
-    uint64_t buffer_bytes;   /* what was read again and again: buffer_bytes asked for, at most a quarter of free memory */
+    uint64_t
+        buffer_bytes; /* what was read again and again: buffer_bytes asked for, at most a quarter of free memory */
     double read_bytes_per_s; /* by n_threads, each in order through its share */
-    double macs_per_s;       /* 8-bit integer multiply-adds of n_threads with the level's instruction, operands in registers */
+    double
+        macs_per_s; /* 8-bit integer multiply-adds of n_threads with the level's instruction, operands in registers */
 } tern_machine_speed;
 
 /* Measures with n_threads (0: the default) for about `seconds` (up to 60); figures are of the best of several passes. A buffer
@@ -278,7 +282,8 @@ TERN_API void tern_generator_options_defaults(tern_generator_options *options);
 /* Generates from where the session stands; the session must hold logits (eval with n_outputs >= 1 came last) and
  * outlive the generator. prompt/n_prompt are the tokens so far, for the repetition penalty; may be NULL/0. */
 TERN_API tern_status tern_generator_new(tern_session *session, const tern_generator_options *options,
-                                        const int32_t *prompt, size_t n_prompt, tern_generator **out, tern_error *err);
+                                        const int32_t *prompt, size_t n_prompt, tern_generator **out,
+                                        tern_error *err);
 TERN_API void tern_generator_free(tern_generator *generator); /* NULL is fine */
 
 /* Makes one token. (*text, *n) is what can now be shown: whole characters, possibly none, owned by the generator

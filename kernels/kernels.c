@@ -15,10 +15,8 @@ size_t tn_act_row_bytes(tn_act kind, size_t k) {
 static tn_kernels_fill_fn *const fill_levels[TN_ISA_COUNT] = {
     [TN_ISA_REF] = tn_kernels_fill_ref,
 #if defined(__x86_64__)
-    [TN_ISA_AVX2] = tn_kernels_fill_avx2,
-    [TN_ISA_AVXVNNI] = tn_kernels_fill_avxvnni,
-    [TN_ISA_AVX512] = tn_kernels_fill_avx512,
-    [TN_ISA_AVX512VNNI] = tn_kernels_fill_avx512vnni,
+    [TN_ISA_AVX2] = tn_kernels_fill_avx2,     [TN_ISA_AVXVNNI] = tn_kernels_fill_avxvnni,
+    [TN_ISA_AVX512] = tn_kernels_fill_avx512, [TN_ISA_AVX512VNNI] = tn_kernels_fill_avx512vnni,
 #elif defined(__aarch64__)
     [TN_ISA_NEON] = tn_kernels_fill_neon,
     [TN_ISA_DOTPROD] = tn_kernels_fill_dotprod,

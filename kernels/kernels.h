@@ -28,7 +28,9 @@
  * Q8_256:  int8 q[k] | float d[k/256] | int16 s[k/16]     s: sum of q over each 16; x_i ~ d[i/256] * q_i
  *
  * Each part starts at the next multiple of 64 bytes; a row's stride is a multiple of 64. */
-static inline size_t tn_act_d_offset(size_t k) { return (k + 63) & ~(size_t)63; }
+static inline size_t tn_act_d_offset(size_t k) {
+    return (k + 63) & ~(size_t)63;
+}
 static inline size_t tn_act_s_offset(tn_act kind, size_t k) {
     size_t n = kind == TN_ACT_Q8_32 ? k / 32 : k / 256;
     return tn_act_d_offset(k) + ((n * 4 + 63) & ~(size_t)63);
@@ -67,13 +69,13 @@ typedef void tn_quantize_fn(uint8_t *row, const float *x, size_t k);
  *
  * F32, F16, BF16: weights widened exactly, y = dot8(W[n], x[t]) over the whole row (k need not be a multiple of 8). */
 typedef struct tn_matmul_args {
-    const uint8_t *w;    /* n_rows rows, any alignment */
-    size_t w_stride;     /* bytes between rows */
-    const uint8_t *x;    /* n_tokens activation rows of the kind in dtype.def, 64-byte aligned */
-    size_t x_stride;     /* bytes between activation rows */
-    float *y;            /* y[t * y_stride + n] */
-    size_t y_stride;     /* floats between tokens */
-    size_t k;            /* elements a row, a multiple of the type's block */
+    const uint8_t *w; /* n_rows rows, any alignment */
+    size_t w_stride;  /* bytes between rows */
+    const uint8_t *x; /* n_tokens activation rows of the kind in dtype.def, 64-byte aligned */
+    size_t x_stride;  /* bytes between activation rows */
+    float *y;         /* y[t * y_stride + n] */
+    size_t y_stride;  /* floats between tokens */
+    size_t k;         /* elements a row, a multiple of the type's block */
     size_t n_rows, n_tokens;
     void *scratch; /* TN_KERNEL_SCRATCH bytes, 64-byte aligned, owned by the calling thread */
 } tn_matmul_args;
@@ -123,18 +125,18 @@ typedef void tn_glu_fn(float *y, const float *gate, const float *up, size_t n);
 #define TN_ATTN_CHUNK 64
 
 typedef struct tn_attn_args {
-    const float *q;  /* n_q rows of head_dim, stride q_stride floats */
+    const float *q; /* n_q rows of head_dim, stride q_stride floats */
     size_t q_stride;
-    size_t n_q;      /* at most TN_ATTN_MAX_Q */
+    size_t n_q; /* at most TN_ATTN_MAX_Q */
     const int32_t *lo, *hi;
-    const void *k, *v;  /* position 0 of the chunk; f32 or f16 elements */
-    size_t kv_stride;   /* bytes between positions, for both */
-    size_t head_dim;    /* a multiple of 8, at most TN_ATTN_MAX_DIM */
+    const void *k, *v; /* position 0 of the chunk; f32 or f16 elements */
+    size_t kv_stride;  /* bytes between positions, for both */
+    size_t head_dim;   /* a multiple of 8, at most TN_ATTN_MAX_DIM */
     float scale;
-    float *m, *l;       /* n_q */
-    float *o;           /* n_q rows of head_dim, stride o_stride floats */
+    float *m, *l; /* n_q */
+    float *o;     /* n_q rows of head_dim, stride o_stride floats */
     size_t o_stride;
-    void *scratch;      /* as for matrix products */
+    void *scratch; /* as for matrix products */
 } tn_attn_args;
 
 #define TN_ATTN_MAX_Q   64

@@ -58,19 +58,28 @@ const char *tern_version(void) {
     return TEXT(TERN_VERSION_MAJOR) "." TEXT(TERN_VERSION_MINOR) "." TEXT(TERN_VERSION_PATCH);
 }
 
-size_t tern_escape(char *dst, size_t cap, const char *text, size_t n) { return tn_escape(dst, cap, text, n); }
+size_t tern_escape(char *dst, size_t cap, const char *text, size_t n) {
+    return tn_escape(dst, cap, text, n);
+}
 
-void tern_free(void *memory) { free(memory); }
+void tern_free(void *memory) {
+    free(memory);
+}
 
 /* ---- Model ------------------------------------------------------------------------------------------------------- */
 
-void tern_model_options_defaults(tern_model_options *o) { *o = (tern_model_options){.size = sizeof *o}; }
+void tern_model_options_defaults(tern_model_options *o) {
+    *o = (tern_model_options){.size = sizeof *o};
+}
 
 static tn_status open_tokenizer(tern_model *model, const char *pre, tn_error *err) {
     const tn_vocab_source *v = &model->m->vocab;
     if (v->n_tokens == 0) return TN_OK;
-    snprintf(model->tokenizer_name, sizeof model->tokenizer_name, "%.31s%s%.60s", v->model, pre || v->pre ? "/" : "",
-             pre ? pre : v->pre ? v->pre : "");
+    snprintf(model->tokenizer_name, sizeof model->tokenizer_name, "%.31s%s%.60s", v->model,
+             pre || v->pre ? "/" : "",
+             pre      ? pre
+             : v->pre ? v->pre
+                      : "");
     tn_error e;
     tn_status s = tn_tokenizer_new(v, pre, &model->tok, &e);
     return s ? tn_fail(err, s, "cannot open model", tn_file_path(model->m->file), "%s", e.message) : TN_OK;
@@ -82,7 +91,8 @@ static void copy_name(tern_model *model) {
     if (meta && tn_meta_str(meta, 0, &name)) tn_escape(model->name, sizeof model->name, name.ptr, name.len);
 }
 
-tern_status tern_model_open(const char *path, const tern_model_options *options, tern_model **out, tern_error *err) {
+tern_status tern_model_open(const char *path, const tern_model_options *options, tern_model **out,
+                            tern_error *err) {
     tern_model_options o;
     tn_error e = {0};
     tern_model_options_defaults(&o);
@@ -94,7 +104,8 @@ tern_status tern_model_open(const char *path, const tern_model_options *options,
     tn_status s = tn_model_open(path, &inner, &model->m, &e);
     if (!s && o.level != TERN_OPEN_METADATA) s = open_tokenizer(model, o.pre_tokenizer, &e);
     if (!s && o.level == TERN_OPEN_VOCAB && !model->tok)
-        s = tn_fail(&e, TN_ERR_FORMAT, "cannot open model", path, "the file has no vocabulary (key 'tokenizer.ggml.model')");
+        s = tn_fail(&e, TN_ERR_FORMAT, "cannot open model", path,
+                    "the file has no vocabulary (key 'tokenizer.ggml.model')");
     if (s) {
         tern_model_close(model);
         return give(err, s, &e);
@@ -146,7 +157,9 @@ void tern_model_info_get(const tern_model *model, tern_model_info *info) {
     }
 }
 
-uint64_t tern_model_n_metadata(const tern_model *model) { return tn_file_n_meta(model->m->file); }
+uint64_t tern_model_n_metadata(const tern_model *model) {
+    return tn_file_n_meta(model->m->file);
+}
 
 static size_t value_text(char *dst, size_t cap, const tn_meta *meta, uint64_t i) {
     tn_str text;
@@ -156,10 +169,14 @@ static size_t value_text(char *dst, size_t cap, const tn_meta *meta, uint64_t i)
     double number;
     if (tn_meta_str(meta, i, &text)) return tn_escape(dst, cap, text.ptr, text.len);
     int n = 0;
-    if (tn_meta_bool(meta, i, &flag)) n = snprintf(dst, cap, "%s", flag ? "true" : "false");
-    else if (tn_meta_i64(meta, i, &whole)) n = snprintf(dst, cap, "%" PRId64, whole);
-    else if (tn_meta_u64(meta, i, &large)) n = snprintf(dst, cap, "%" PRIu64, large);
-    else if (tn_meta_f64(meta, i, &number)) n = snprintf(dst, cap, "%.9g", number);
+    if (tn_meta_bool(meta, i, &flag))
+        n = snprintf(dst, cap, "%s", flag ? "true" : "false");
+    else if (tn_meta_i64(meta, i, &whole))
+        n = snprintf(dst, cap, "%" PRId64, whole);
+    else if (tn_meta_u64(meta, i, &large))
+        n = snprintf(dst, cap, "%" PRIu64, large);
+    else if (tn_meta_f64(meta, i, &number))
+        n = snprintf(dst, cap, "%.9g", number);
     return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
 }
 
@@ -172,32 +189,38 @@ static void array_text(char *dst, size_t cap, const tn_meta *meta, uint64_t max_
     if (at + 8 < cap) snprintf(dst + at, cap - at, meta->count > max_items ? ", ...]" : "]");
 }
 
-bool tern_model_metadata(const tern_model *model, uint64_t i, uint64_t max_items, char *key, size_t key_cap, char *type,
-                         size_t type_cap, char *value, size_t value_cap) {
+bool tern_model_metadata(const tern_model *model, uint64_t i, uint64_t max_items, char *key, size_t key_cap,
+                         char *type, size_t type_cap, char *value, size_t value_cap) {
     if (i >= tn_file_n_meta(model->m->file)) return false;
     const tn_meta *meta = tn_file_meta_at(model->m->file, i);
     const bool array = meta->type == TN_META_ARRAY;
     tn_escape(key, key_cap, meta->key.ptr, meta->key.len);
     snprintf(type, type_cap, "%s%s", tn_meta_type_name(meta->elem_type), array ? "[]" : "");
     if (array) snprintf(type, type_cap, "%s[%" PRIu64 "]", tn_meta_type_name(meta->elem_type), meta->count);
-    if (array) array_text(value, value_cap, meta, max_items);
-    else value_text(value, value_cap, meta, 0);
+    if (array)
+        array_text(value, value_cap, meta, max_items);
+    else
+        value_text(value, value_cap, meta, 0);
     return true;
 }
 
-size_t tern_model_metadata_item(const tern_model *model, uint64_t i, uint64_t item, char *dst, size_t cap, uint64_t *count) {
+size_t tern_model_metadata_item(const tern_model *model, uint64_t i, uint64_t item, char *dst, size_t cap,
+                                uint64_t *count) {
     const bool exists = i < tn_file_n_meta(model->m->file);
     const tn_meta *meta = exists ? tn_file_meta_at(model->m->file, i) : NULL;
     if (count) *count = exists ? meta->count : 0;
     if (!exists || item >= meta->count) return SIZE_MAX;
     tn_str text;
     char number[64];
-    if (!tn_meta_str(meta, item, &text)) text = (tn_str){number, value_text(number, sizeof number, meta, item)};
+    if (!tn_meta_str(meta, item, &text))
+        text = (tn_str){number, value_text(number, sizeof number, meta, item)};
     if (cap) memcpy(dst, text.ptr, text.len < cap ? text.len : cap);
     return text.len;
 }
 
-uint64_t tern_model_n_tensors(const tern_model *model) { return tn_file_n_tensors(model->m->file); }
+uint64_t tern_model_n_tensors(const tern_model *model) {
+    return tn_file_n_tensors(model->m->file);
+}
 
 bool tern_model_tensor(const tern_model *model, uint64_t i, tern_tensor_info *info) {
     if (i >= tn_file_n_tensors(model->m->file)) return false;
@@ -215,11 +238,12 @@ bool tern_model_tensor(const tern_model *model, uint64_t i, tern_tensor_info *in
 
 static tn_status need_tokenizer(const tern_model *model, tn_error *e) {
     if (model->tok) return TN_OK;
-    return tn_fail(e, TN_ERR_UNSUPPORTED, "cannot handle text", tn_file_path(model->m->file), "the model has no vocabulary");
+    return tn_fail(e, TN_ERR_UNSUPPORTED, "cannot handle text", tn_file_path(model->m->file),
+                   "the model has no vocabulary");
 }
 
-tern_status tern_tokenize(const tern_model *model, const char *text, size_t n, unsigned flags, int32_t **ids, size_t *n_ids,
-                          tern_error *err) {
+tern_status tern_tokenize(const tern_model *model, const char *text, size_t n, unsigned flags, int32_t **ids,
+                          size_t *n_ids, tern_error *err) {
     tn_error e = {0};
     *ids = NULL, *n_ids = 0;
     tn_status s = need_tokenizer(model, &e);
@@ -232,7 +256,9 @@ const char *tern_token_text(const tern_model *model, int32_t id, bool special, s
     return model->tok ? tn_token_bytes(model->tok, id, special, n) : "";
 }
 
-bool tern_token_is_end(const tern_model *model, int32_t id) { return model->tok && tn_token_is_end(model->tok, id); }
+bool tern_token_is_end(const tern_model *model, int32_t id) {
+    return model->tok && tn_token_is_end(model->tok, id);
+}
 
 /* ---- Session ----------------------------------------------------------------------------------------------------- */
 
@@ -240,22 +266,31 @@ void tern_session_options_defaults(tern_session_options *o) {
     *o = (tern_session_options){.size = sizeof *o, .n_batch = 512, .n_outputs = 1, .kv = TERN_KV_F16};
 }
 
-static tn_status session_config(const tern_model *model, const tern_session_options *options, tn_session_config *c, tn_error *e) {
+static tn_status session_config(const tern_model *model, const tern_session_options *options,
+                                tn_session_config *c, tn_error *e) {
     tern_session_options o;
     tern_session_options_defaults(&o);
     merge(&o, sizeof o, options);
     const tn_hparams *h = &model->m->hparams;
     if (!h->n_layers)
-        return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file), "the model was not opened whole");
-    const uint32_t n_ctx = o.n_ctx ? o.n_ctx : h->n_ctx_train < 4096 ? h->n_ctx_train : 4096;
-    if (n_ctx > (1u << 30) || o.n_threads > 1024 || !o.n_batch || o.n_batch > 65536 || !o.n_outputs || o.n_outputs > o.n_batch ||
-        o.kv > TERN_KV_F16)
         return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
-                       "options out of range: context %u of at most 2^30, batch %u of 1 to 65536, outputs %u of 1 to the batch, threads %u of "
-                       "at most 1024", n_ctx, o.n_batch, o.n_outputs, o.n_threads);
-    *c = (tn_session_config){.n_ctx = n_ctx, .n_batch = o.n_batch < n_ctx ? o.n_batch : n_ctx, .n_outputs = o.n_outputs,
-                             .n_threads = o.n_threads ? o.n_threads : (uint32_t)tn_default_threads(), .n_vocab = h->n_vocab,
-                             .kv = (tn_kv_type)o.kv, .progress = o.progress, .user = o.user};
+                       "the model was not opened whole");
+    const uint32_t n_ctx = o.n_ctx ? o.n_ctx : h->n_ctx_train < 4096 ? h->n_ctx_train : 4096;
+    if (n_ctx > (1u << 30) || o.n_threads > 1024 || !o.n_batch || o.n_batch > 65536 || !o.n_outputs ||
+        o.n_outputs > o.n_batch || o.kv > TERN_KV_F16)
+        return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
+                       "options out of range: context %u of at most 2^30, batch %u of 1 to 65536, outputs %u "
+                       "of 1 to the batch, threads %u of "
+                       "at most 1024",
+                       n_ctx, o.n_batch, o.n_outputs, o.n_threads);
+    *c = (tn_session_config){.n_ctx = n_ctx,
+                             .n_batch = o.n_batch < n_ctx ? o.n_batch : n_ctx,
+                             .n_outputs = o.n_outputs,
+                             .n_threads = o.n_threads ? o.n_threads : (uint32_t)tn_default_threads(),
+                             .n_vocab = h->n_vocab,
+                             .kv = (tn_kv_type)o.kv,
+                             .progress = o.progress,
+                             .user = o.user};
     if (c->n_outputs > c->n_batch) c->n_outputs = c->n_batch;
     return TN_OK;
 }
@@ -265,7 +300,9 @@ static tn_status measure(const tern_model *model, const tn_session_config *c, te
     tn_session_sizes sizes;
     tn_status s = tn_session_measure(&model->m->graph, c, &sizes, e);
     if (s) return s;
-    *out = (tern_memory){.weights_bytes = tn_file_bytes(model->m->file), .kv_bytes = sizes.kv_bytes, .scratch_bytes = sizes.scratch_bytes};
+    *out = (tern_memory){.weights_bytes = tn_file_bytes(model->m->file),
+                         .kv_bytes = sizes.kv_bytes,
+                         .scratch_bytes = sizes.scratch_bytes};
     const uint64_t available = tn_memory_available();
     tn_session_config probe = *c;
     uint32_t fits = 0;
@@ -279,7 +316,8 @@ static tn_status measure(const tern_model *model, const tn_session_config *c, te
     return TN_OK;
 }
 
-tern_status tern_session_memory(const tern_model *model, const tern_session_options *options, tern_memory *memory, tern_error *err) {
+tern_status tern_session_memory(const tern_model *model, const tern_session_options *options,
+                                tern_memory *memory, tern_error *err) {
     tn_error e = {0};
     tn_session_config c;
     *memory = (tern_memory){0};
@@ -296,17 +334,20 @@ static tn_status check_memory(const tern_model *model, const tn_session_config *
     tern_memory memory;
     if ((s = measure(model, c, &memory, e))) return s;
     return tn_fail(e, TN_ERR_MEMORY, "not enough memory", tn_file_path(model->m->file),
-                   "weights %" PRIu64 " MiB, cache of %u positions %" PRIu64 " MiB, scratch %" PRIu64 " MiB, available %" PRIu64
-                   " MiB; a context of %u would fit",
-                   weights >> 20, c->n_ctx, sizes.kv_bytes >> 20, sizes.scratch_bytes >> 20, available >> 20, memory.n_ctx_fits);
+                   "weights %" PRIu64 " MiB, cache of %u positions %" PRIu64 " MiB, scratch %" PRIu64
+                   " MiB, available %" PRIu64 " MiB; a context of %u would fit",
+                   weights >> 20, c->n_ctx, sizes.kv_bytes >> 20, sizes.scratch_bytes >> 20, available >> 20,
+                   memory.n_ctx_fits);
 }
 
-tern_status tern_session_new(const tern_model *model, const tern_session_options *options, tern_session **out, tern_error *err) {
+tern_status tern_session_new(const tern_model *model, const tern_session_options *options, tern_session **out,
+                             tern_error *err) {
     tn_error e = {0};
     tn_session_config c;
     *out = NULL;
     tern_session *session = calloc(1, sizeof *session);
-    if (!session) return give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot make a session", NULL, "out of memory"), &e);
+    if (!session)
+        return give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot make a session", NULL, "out of memory"), &e);
     session->model = model;
     tn_status s;
     if ((s = session_config(model, options, &c, &e)) || (s = check_memory(model, &c, &e)) ||
@@ -324,26 +365,43 @@ void tern_session_free(tern_session *session) {
     free(session);
 }
 
-uint32_t tern_session_n_ctx(const tern_session *session) { return tn_session_config_of(session->s)->n_ctx; }
-uint32_t tern_session_n_threads(const tern_session *session) { return tn_session_config_of(session->s)->n_threads; }
-const char *tern_session_isa(const tern_session *session) { return tn_session_isa(session->s); }
-uint32_t tern_session_position(const tern_session *session) { return tn_session_position(session->s); }
+uint32_t tern_session_n_ctx(const tern_session *session) {
+    return tn_session_config_of(session->s)->n_ctx;
+}
+uint32_t tern_session_n_threads(const tern_session *session) {
+    return tn_session_config_of(session->s)->n_threads;
+}
+const char *tern_session_isa(const tern_session *session) {
+    return tn_session_isa(session->s);
+}
+uint32_t tern_session_position(const tern_session *session) {
+    return tn_session_position(session->s);
+}
 
-tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n, uint32_t n_outputs, tern_error *err) {
+tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
+                              tern_error *err) {
     tn_error e = {0}, named = {0};
     tn_status s = tn_session_eval(session->s, ids, n, n_outputs, &e);
     if (s != TN_ERR_NUMERIC) return give(err, s, &e);
     const char *why = strrchr(e.message, ':'); /* the file is at fault: name it */
-    return give(err, tn_fail(&named, s, "cannot compute", tn_file_path(session->model->m->file), "%s", why ? why + 2 : e.message), &named);
+    return give(err,
+                tn_fail(&named, s, "cannot compute", tn_file_path(session->model->m->file), "%s",
+                        why ? why + 2 : e.message),
+                &named);
 }
 
-const float *tern_session_logits(const tern_session *session, uint32_t i) { return tn_session_logits(session->s, i); }
+const float *tern_session_logits(const tern_session *session, uint32_t i) {
+    return tn_session_logits(session->s, i);
+}
 
 tern_status tern_session_truncate(tern_session *session, uint32_t position, uint32_t *kept, tern_error *err) {
     tn_error e = {0};
     *kept = tn_session_position(session->s);
     if (position > *kept)
-        return give(err, tn_fail(&e, TN_ERR_ARG, "cannot truncate", NULL, "position %u is past the end, %u", position, *kept), &e);
+        return give(err,
+                    tn_fail(&e, TN_ERR_ARG, "cannot truncate", NULL, "position %u is past the end, %u",
+                            position, *kept),
+                    &e);
     *kept = tn_session_truncate(session->s, position);
     return TERN_OK;
 }
@@ -357,18 +415,21 @@ bool tern_session_step(const tern_session *session, uint32_t i, tern_step_info *
     if (i >= (uint32_t)graph->n_steps) return false;
     tn_step_summary step;
     tn_graph_describe_step(graph, (int32_t)i, &step);
-    *info = (tern_step_info){.layer = step.layer,
-                             .outputs_only = step.outputs_only,
-                             .weight_bytes = step.weight_bytes,
-                             .weight_macs = step.weight_macs,
-                             .kv_bytes = step.kv_elements * element_bytes[tn_session_config_of(session->s)->kv],
-                             .kv_macs = step.kv_macs,
-                             .window = step.window};
+    *info =
+        (tern_step_info){.layer = step.layer,
+                         .outputs_only = step.outputs_only,
+                         .weight_bytes = step.weight_bytes,
+                         .weight_macs = step.weight_macs,
+                         .kv_bytes = step.kv_elements * element_bytes[tn_session_config_of(session->s)->kv],
+                         .kv_macs = step.kv_macs,
+                         .window = step.window};
     memcpy(info->operations, step.text, sizeof info->operations);
     return true;
 }
 
-uint32_t tern_session_n_barriers(const tern_session *session) { return tn_session_n_barriers(session->s); }
+uint32_t tern_session_n_barriers(const tern_session *session) {
+    return tn_session_n_barriers(session->s);
+}
 
 tern_status tern_machine_get(tern_machine *machine, tern_error *err) {
     tn_error e = {0};
@@ -391,15 +452,18 @@ tern_status tern_machine_get(tern_machine *machine, tern_error *err) {
     return TERN_OK;
 }
 
-tern_status tern_measure_machine(uint32_t n_threads, uint64_t buffer_bytes, double seconds, tern_machine_speed *speed, tern_error *err) {
+tern_status tern_measure_machine(uint32_t n_threads, uint64_t buffer_bytes, double seconds,
+                                 tern_machine_speed *speed, tern_error *err) {
     tn_error e = {0};
     tn_isa isa;
     tn_machine_speed m = {0};
     tn_status s = tn_isa_choose(&isa, &e);
     if (!s && (n_threads > 1024 || !(seconds > 0 && seconds <= 60)))
-        s = tn_fail(&e, TN_ERR_ARG, "cannot measure the machine", NULL, "%u threads of at most 1024, %g seconds of at most 60", n_threads,
-                    seconds);
-    if (!s) s = tn_measure_machine(n_threads ? n_threads : (uint32_t)tn_default_threads(), buffer_bytes, isa, seconds, &m, &e);
+        s = tn_fail(&e, TN_ERR_ARG, "cannot measure the machine", NULL,
+                    "%u threads of at most 1024, %g seconds of at most 60", n_threads, seconds);
+    if (!s)
+        s = tn_measure_machine(n_threads ? n_threads : (uint32_t)tn_default_threads(), buffer_bytes, isa,
+                               seconds, &m, &e);
     *speed = (tern_machine_speed){m.buffer_bytes, m.read_bytes_per_s, m.macs_per_s};
     return give(err, s, &e);
 }
@@ -407,7 +471,12 @@ tern_status tern_measure_machine(uint32_t n_threads, uint64_t buffer_bytes, doub
 /* ---- Generator --------------------------------------------------------------------------------------------------- */
 
 void tern_sampling_defaults(tern_sampling *s) {
-    *s = (tern_sampling){.size = sizeof *s, .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .repeat_penalty = 1.0f,
+    *s = (tern_sampling){.size = sizeof *s,
+                         .temperature = 0.8f,
+                         .top_k = 40,
+                         .top_p = 0.95f,
+                         .min_p = 0.05f,
+                         .repeat_penalty = 1.0f,
                          .repeat_last_n = 64};
 }
 
@@ -415,8 +484,9 @@ void tern_generator_options_defaults(tern_generator_options *o) {
     *o = (tern_generator_options){.size = sizeof *o, .max_tokens = UINT64_MAX};
 }
 
-tern_status tern_generator_new(tern_session *session, const tern_generator_options *options, const int32_t *prompt, size_t n_prompt,
-                               tern_generator **out, tern_error *err) {
+tern_status tern_generator_new(tern_session *session, const tern_generator_options *options,
+                               const int32_t *prompt, size_t n_prompt, tern_generator **out,
+                               tern_error *err) {
     tern_generator_options o;
     tern_sampling p;
     tn_error e = {0};
@@ -426,10 +496,15 @@ tern_status tern_generator_new(tern_session *session, const tern_generator_optio
     merge(&p, sizeof p, o.sampling);
     *out = NULL;
     tern_generator *generator = calloc(1, sizeof *generator);
-    if (!generator) return give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot generate", NULL, "out of memory"), &e);
-    const tn_generator_config c = {.sampling = {p.seed, p.temperature, p.top_k, p.top_p, p.min_p, p.repeat_penalty, p.repeat_last_n},
-                                   .max_tokens = o.max_tokens, .stop = o.stop, .n_stop = o.n_stop, .ignore_end = o.ignore_end,
-                                   .special = o.special};
+    if (!generator)
+        return give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot generate", NULL, "out of memory"), &e);
+    const tn_generator_config c = {
+        .sampling = {p.seed, p.temperature, p.top_k, p.top_p, p.min_p, p.repeat_penalty, p.repeat_last_n},
+        .max_tokens = o.max_tokens,
+        .stop = o.stop,
+        .n_stop = o.n_stop,
+        .ignore_end = o.ignore_end,
+        .special = o.special};
     tn_status s = need_tokenizer(session->model, &e);
     if (!s) s = tn_generator_new(session->s, session->model->tok, &c, prompt, n_prompt, &generator->g, &e);
     if (s) {
@@ -446,7 +521,8 @@ void tern_generator_free(tern_generator *generator) {
     free(generator);
 }
 
-tern_status tern_generator_next(tern_generator *generator, const char **text, size_t *n, tern_stop_reason *stop, tern_error *err) {
+tern_status tern_generator_next(tern_generator *generator, const char **text, size_t *n,
+                                tern_stop_reason *stop, tern_error *err) {
     tn_error e = {0};
     tn_stop reason;
     tn_status s = tn_generator_next(generator->g, text, n, &reason, &e);
@@ -454,5 +530,9 @@ tern_status tern_generator_next(tern_generator *generator, const char **text, si
     return give(err, s, &e);
 }
 
-uint64_t tern_generator_n_tokens(const tern_generator *generator) { return tn_generator_n_tokens(generator->g); }
-int32_t tern_generator_token(const tern_generator *generator) { return tn_generator_token(generator->g); }
+uint64_t tern_generator_n_tokens(const tern_generator *generator) {
+    return tn_generator_n_tokens(generator->g);
+}
+int32_t tern_generator_token(const tern_generator *generator) {
+    return tn_generator_token(generator->g);
+}

@@ -9,9 +9,9 @@
 
 enum { TN_SIGNED_OFFSET = 0, TN_WIDEN = 1 };
 
-/* Keeps the order of integer additions (tn_pin says why). In memory where a vector fits no register: when emulated. */
+/* Keeps the order of integer additions (tn_pin says why). */
 TN_INLINE tn_vi tn_vi_pin(tn_vi v) {
-    __asm__("" : "+vm"(v));
+    __asm__("" : "+v"(v));
     return v;
 }
 

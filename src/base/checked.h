@@ -7,8 +7,12 @@
 #include <stdint.h>
 
 /* Each returns false, and leaves *out unspecified, when the exact result does not fit. */
-static inline bool tn_add_u64(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_add_overflow(a, b, out); }
-static inline bool tn_mul_u64(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool tn_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
+    return !__builtin_add_overflow(a, b, out);
+}
+static inline bool tn_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
+    return !__builtin_mul_overflow(a, b, out);
+}
 
 /* Rounds up to a multiple of align, a power of two. */
 static inline bool tn_align_u64(uint64_t a, uint64_t align, uint64_t *out) {
@@ -18,6 +22,8 @@ static inline bool tn_align_u64(uint64_t a, uint64_t align, uint64_t *out) {
 }
 
 /* For sizes already known to be small. */
-static inline size_t tn_round_up(size_t a, size_t align) { return (a + align - 1) / align * align; }
+static inline size_t tn_round_up(size_t a, size_t align) {
+    return (a + align - 1) / align * align;
+}
 
 #endif

@@ -9,7 +9,9 @@ static double from_bits(uint64_t u) {
     return d;
 }
 
-static double pow2i(int n) { return from_bits((uint64_t)(n + 1023) << 52); }
+static double pow2i(int n) {
+    return from_bits((uint64_t)(n + 1023) << 52);
+}
 
 /* Nearest integer, ties to even, for |x| < 2^51: adding 1.5 * 2^52 leaves no fraction bits. */
 static double round_even(double x) {
@@ -44,7 +46,9 @@ double tn_log(double x) {
     return e * 0x1.62e42fee00000p-1 + (e * 0x1.a39ef35793c76p-33 + 2.0 * s * sum);
 }
 
-double tn_pow(double x, double y) { return tn_exp(y * tn_log(x)); }
+double tn_pow(double x, double y) {
+    return tn_exp(y * tn_log(x));
+}
 
 /* x = n pi/2 + r with pi/2 in three parts, the first two of 22 bits so that n times them is exact for n < 2^31; then
  * Taylor series on |r| <= pi/4 and the quadrant's signs. */

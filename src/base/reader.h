@@ -11,7 +11,9 @@ typedef struct tn_reader {
     uint64_t size, pos;  /* pos <= size always */
 } tn_reader;
 
-static inline uint64_t tn_reader_left(const tn_reader *r) { return r->size - r->pos; }
+static inline uint64_t tn_reader_left(const tn_reader *r) {
+    return r->size - r->pos;
+}
 
 /* Points *out at the next n bytes and moves past them; false and unmoved if fewer are left. */
 static inline bool tn_read_bytes(tn_reader *r, uint64_t n, const uint8_t **out) {

@@ -27,8 +27,8 @@ typedef struct tn_error {
 
 /* Fills *err (may be NULL) with "what: where: why" and returns code. `where` may be NULL and is then left out.
  * The three parts may hold untrusted bytes. A message too long for the buffer is cut at a character. */
-tn_status tn_fail(tn_error *err, tn_status code, const char *what, const char *where, const char *why_format, ...)
-    __attribute__((format(printf, 5, 6)));
+tn_status tn_fail(tn_error *err, tn_status code, const char *what, const char *where, const char *why_format,
+                  ...) __attribute__((format(printf, 5, 6)));
 
 /* Copies n bytes of untrusted text to dst (capacity cap, NUL-terminated) with control bytes and bad UTF-8
  * written as \xNN, and returns the length written. Cuts at a whole character. */

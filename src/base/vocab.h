@@ -6,19 +6,18 @@
 
 /* Arrays checked for shape; strings are (pointer, length), borrowed from the file. */
 typedef struct tn_vocab_source {
-    const char *model;      /* "gpt2", "llama", ... NUL-terminated; NULL if absent */
-    const char *pre;        /* pre-tokenizer name; NULL if absent */
+    const char *model; /* "gpt2", "llama", ... NUL-terminated; NULL if absent */
+    const char *pre;   /* pre-tokenizer name; NULL if absent */
     uint32_t n_tokens;
     const char *const *token_text; /* n_tokens */
     const uint32_t *token_len;
-    const float *scores;    /* n_tokens or NULL */
-    const int32_t *types;   /* n_tokens or NULL: all normal */
+    const float *scores;  /* n_tokens or NULL */
+    const int32_t *types; /* n_tokens or NULL: all normal */
     uint32_t n_merges;
     const char *const *merge_text; /* "left right" */
     const uint32_t *merge_len;
-    int64_t bos, eos, eot, unk; /* ids, -1 if absent */
+    int64_t bos, eos, eot, unk;                /* ids, -1 if absent */
     int8_t add_bos, add_eos, add_space_prefix; /* 1, 0, -1: not said (the tokenizer model's default holds) */
 } tn_vocab_source;
-
 
 #endif

@@ -24,8 +24,15 @@ static workspace workspace_of(const tn_task *t) {
     const size_t rows = (size_t)TN_ATTN_MAX_Q * plan->max_head_dim;
     float *base = (float *)(void *)(tn_private(t) + plan->attention_at);
     float *stats = base + 3 * rows + plan->max_head_dim;
-    return (workspace){base, base + rows, base + 2 * rows, base + 3 * rows, stats, stats + TN_ATTN_MAX_Q,
-                       stats + 2 * TN_ATTN_MAX_Q, stats + 3 * TN_ATTN_MAX_Q, (int32_t *)(void *)(stats + 4 * TN_ATTN_MAX_Q),
+    return (workspace){base,
+                       base + rows,
+                       base + 2 * rows,
+                       base + 3 * rows,
+                       stats,
+                       stats + TN_ATTN_MAX_Q,
+                       stats + 2 * TN_ATTN_MAX_Q,
+                       stats + 3 * TN_ATTN_MAX_Q,
+                       (int32_t *)(void *)(stats + 4 * TN_ATTN_MAX_Q),
                        (int32_t *)(void *)(stats + 5 * TN_ATTN_MAX_Q)};
 }
 
@@ -38,8 +45,10 @@ static void prepare_head(const tn_task *t, float *dst, const float *src, const f
     const tn_attention_params *p = &t->op->attention;
     const tn_kernels *k = t->run->plan->kernels;
     const tn_rope_config *rope = &t->run->plan->graph->ropes[p->rope];
-    if (norm) k->rms_norm(dst, src, norm, p->head_dim, p->norm_eps);
-    else memcpy(dst, src, p->head_dim * sizeof *dst);
+    if (norm)
+        k->rms_norm(dst, src, norm, p->head_dim, p->norm_eps);
+    else
+        memcpy(dst, src, p->head_dim * sizeof *dst);
     if (!rope->n_pairs) return;
     const float *cosines = t->run->rope[p->rope] + token * 2 * rope->n_pairs;
     (rope->halves ? k->rope_halves : k->rope_adjacent)(dst, cosines, cosines + rope->n_pairs, rope->n_pairs);
@@ -47,7 +56,8 @@ static void prepare_head(const tn_task *t, float *dst, const float *src, const f
 
 /* The cache of a KV head at the start of a chunk (offset from k or v). */
 static size_t chunk_offset(const tn_kv *kv, size_t head, uint32_t chunk) {
-    return head * kv->head_stride + (size_t)(chunk % (kv->capacity / TN_ATTN_CHUNK)) * TN_ATTN_CHUNK * kv->pos_stride;
+    return head * kv->head_stride +
+           (size_t)(chunk % (kv->capacity / TN_ATTN_CHUNK)) * TN_ATTN_CHUNK * kv->pos_stride;
 }
 
 static void store(const tn_task *t, const workspace *w, size_t head, size_t token) {
@@ -61,13 +71,25 @@ static void store(const tn_task *t, const workspace *w, size_t head, size_t toke
     put(kv->v + at, in_row(t, 2, token) + head * p->head_dim, p->head_dim);
 }
 
-static tn_attn_args chunk_args(const tn_task *t, const workspace *w, size_t head, uint32_t chunk, size_t n_q) {
+static tn_attn_args chunk_args(const tn_task *t, const workspace *w, size_t head, uint32_t chunk,
+                               size_t n_q) {
     const tn_attention_params *p = &t->op->attention;
     const tn_kv *kv = &t->run->kv[p->cache];
     const size_t at = chunk_offset(kv, head, chunk);
-    return (tn_attn_args){.q = w->q, .q_stride = p->head_dim, .n_q = n_q, .lo = w->lo, .hi = w->hi,
-                          .k = kv->k + at, .v = kv->v + at, .kv_stride = kv->pos_stride, .head_dim = p->head_dim,
-                          .scale = p->scale, .m = w->chunk_m, .l = w->chunk_l, .o = w->chunk, .o_stride = p->head_dim,
+    return (tn_attn_args){.q = w->q,
+                          .q_stride = p->head_dim,
+                          .n_q = n_q,
+                          .lo = w->lo,
+                          .hi = w->hi,
+                          .k = kv->k + at,
+                          .v = kv->v + at,
+                          .kv_stride = kv->pos_stride,
+                          .head_dim = p->head_dim,
+                          .scale = p->scale,
+                          .m = w->chunk_m,
+                          .l = w->chunk_l,
+                          .o = w->chunk,
+                          .o_stride = p->head_dim,
                           .scratch = tn_private(t) + t->run->plan->kernel_scratch_at};
 }
 
@@ -83,7 +105,8 @@ static void one_token(const tn_task *t) {
     const workspace w = workspace_of(t);
     const size_t group = p->n_heads / p->n_kv_heads, dim = p->head_dim;
     const tn_span span = tn_attention_span(t->run->pos, p->window);
-    const tn_range units = tn_split((size_t)p->n_kv_heads * span.n_chunks, 1, t->thread, t->run->plan->limits.n_threads);
+    const tn_range units =
+        tn_split((size_t)p->n_kv_heads * span.n_chunks, 1, t->thread, t->run->plan->limits.n_threads);
     size_t prepared = SIZE_MAX;
     for (size_t u = units.begin; u < units.end; u++) {
         const size_t head = u / span.n_chunks, part = u % span.n_chunks;
@@ -110,14 +133,17 @@ static void tile(const tn_task *t, size_t head, size_t first, size_t n) {
     const size_t group = p->n_heads / p->n_kv_heads, dim = p->head_dim, n_q = n * group;
     for (size_t r = 0; r < n_q; r++) {
         const size_t token = first + r / group;
-        prepare_head(t, w.q + r * dim, in_row(t, 0, token) + (head * group + r % group) * dim, p->q_norm, token);
+        prepare_head(t, w.q + r * dim, in_row(t, 0, token) + (head * group + r % group) * dim, p->q_norm,
+                     token);
         w.m[r] = -INFINITY, w.l[r] = 0;
     }
     const uint32_t pos = t->run->pos + (uint32_t)first;
-    const tn_span first_span = tn_attention_span(pos, p->window), last_span = tn_attention_span(pos + (uint32_t)n - 1, p->window);
+    const tn_span first_span = tn_attention_span(pos, p->window),
+                  last_span = tn_attention_span(pos + (uint32_t)n - 1, p->window);
     const uint32_t end = last_span.first_chunk + last_span.n_chunks;
     for (uint32_t chunk = first_span.first_chunk; chunk < end; chunk++) {
-        for (size_t r = 0; r < n_q; r++) set_bounds(&w, r, tn_attention_span(pos + (uint32_t)(r / group), p->window), chunk);
+        for (size_t r = 0; r < n_q; r++)
+            set_bounds(&w, r, tn_attention_span(pos + (uint32_t)(r / group), p->window), chunk);
         const tn_attn_args args = chunk_args(t, &w, head, chunk, n_q);
         k->attn[t->run->kv_type](&args);
         for (size_t r = 0; r < n_q; r++)
@@ -150,8 +176,10 @@ static void many_tokens(const tn_task *t) {
 }
 
 void run_attention(const tn_task *t) {
-    if (t->n_rows == 1) one_token(t);
-    else many_tokens(t);
+    if (t->n_rows == 1)
+        one_token(t);
+    else
+        many_tokens(t);
 }
 
 void run_attn_join(const tn_task *t) {
@@ -167,7 +195,8 @@ void run_attn_join(const tn_task *t) {
             float m = -INFINITY, l = 0;
             for (size_t j = 0; j < n_parts; j++) {
                 const float *part = parts + j * stride;
-                k->attn_join(&m, &l, out + h * dim, part[h], part[n_heads + h], part + 2 * n_heads + h * dim, dim);
+                k->attn_join(&m, &l, out + h * dim, part[h], part[n_heads + h], part + 2 * n_heads + h * dim,
+                             dim);
             }
             k->scale(out + h * dim, out + h * dim, 1.0f / l, dim);
         }

@@ -7,27 +7,34 @@ static const float *in_row(const tn_task *t, int input, size_t i) {
     return (const float *)(const void *)tn_task_row(t, t->op->in[input], i);
 }
 
-static float *out_row(const tn_task *t, size_t i) { return (float *)(void *)tn_task_row(t, t->op->out, i); }
+static float *out_row(const tn_task *t, size_t i) {
+    return (float *)(void *)tn_task_row(t, t->op->out, i);
+}
 
-static size_t n_columns(const tn_task *t) { return t->columns.end - t->columns.begin; }
+static size_t n_columns(const tn_task *t) {
+    return t->columns.end - t->columns.begin;
+}
 
 void run_embed(const tn_task *t) {
     const tn_weight *w = &t->op->weight;
     const size_t row_bytes = tn_dtype_row_bytes(w->dtype, w->k);
     for (size_t i = t->rows.begin; i < t->rows.end; i++)
-        t->run->plan->kernels->weight[w->dtype].dequantize(out_row(t, i), w->data + (size_t)t->run->ids[i] * row_bytes, w->k);
+        t->run->plan->kernels->weight[w->dtype].dequantize(
+            out_row(t, i), w->data + (size_t)t->run->ids[i] * row_bytes, w->k);
 }
 
 void run_norm(const tn_task *t) {
     const size_t width = t->run->plan->graph->values[t->op->out].width;
     for (size_t i = t->rows.begin; i < t->rows.end; i++)
-        t->run->plan->kernels->rms_norm(out_row(t, i), in_row(t, 0, i), t->op->norm.weight, width, t->op->norm.eps);
+        t->run->plan->kernels->rms_norm(out_row(t, i), in_row(t, 0, i), t->op->norm.weight, width,
+                                        t->op->norm.eps);
 }
 
 void run_quantize(const tn_task *t) {
     const size_t width = t->run->plan->graph->values[t->op->out].width;
     for (size_t i = t->rows.begin; i < t->rows.end; i++)
-        t->run->plan->kernels->quantize[t->op->quantize.act](tn_task_row(t, t->op->out, i), in_row(t, 0, i), width);
+        t->run->plan->kernels->quantize[t->op->quantize.act](tn_task_row(t, t->op->out, i), in_row(t, 0, i),
+                                                             width);
 }
 
 void run_matmul(const tn_task *t) {
@@ -35,7 +42,8 @@ void run_matmul(const tn_task *t) {
     const tn_weight *w = &t->op->weight;
     const size_t row_bytes = tn_dtype_row_bytes(w->dtype, w->k);
     const tn_place *x = &plan->places[t->op->in[0]];
-    const size_t y_stride = t->op->out == plan->graph->logits ? t->run->logits_stride : plan->places[t->op->out].stride;
+    const size_t y_stride =
+        t->op->out == plan->graph->logits ? t->run->logits_stride : plan->places[t->op->out].stride;
     if (n_columns(t) == 0) return;
     const tn_matmul_args args = {
         .w = w->data + t->columns.begin * row_bytes,
@@ -55,7 +63,8 @@ void run_matmul(const tn_task *t) {
 void run_bias(const tn_task *t) {
     const size_t c = t->columns.begin;
     for (size_t i = t->rows.begin; i < t->rows.end; i++)
-        t->run->plan->kernels->add(out_row(t, i) + c, in_row(t, 0, i) + c, t->op->bias.vector + c, n_columns(t));
+        t->run->plan->kernels->add(out_row(t, i) + c, in_row(t, 0, i) + c, t->op->bias.vector + c,
+                                   n_columns(t));
 }
 
 void run_add(const tn_task *t) {
@@ -67,7 +76,8 @@ void run_add(const tn_task *t) {
 void run_scale(const tn_task *t) {
     const size_t c = t->columns.begin;
     for (size_t i = t->rows.begin; i < t->rows.end; i++)
-        t->run->plan->kernels->scale(out_row(t, i) + c, in_row(t, 0, i) + c, t->op->scale.factor, n_columns(t));
+        t->run->plan->kernels->scale(out_row(t, i) + c, in_row(t, 0, i) + c, t->op->scale.factor,
+                                     n_columns(t));
 }
 
 void run_glu(const tn_task *t) {

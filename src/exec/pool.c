@@ -98,7 +98,8 @@ static bool start(tn_pool *pool, uint32_t index) {
 
 tn_status tn_pool_new(uint32_t n_threads, tn_pool **out, tn_error *err) {
     *out = NULL;
-    tn_pool *pool = aligned_alloc(64, (sizeof *pool + (n_threads - 1) * sizeof(pthread_t) + 63) & ~(size_t)63);
+    tn_pool *pool =
+        aligned_alloc(64, (sizeof *pool + (n_threads - 1) * sizeof(pthread_t) + 63) & ~(size_t)63);
     if (!pool) return tn_fail(err, TN_ERR_MEMORY, "cannot start threads", NULL, "out of memory");
     atomic_init(&pool->arrived, 0);
     atomic_init(&pool->phase, 0);
@@ -114,8 +115,8 @@ tn_status tn_pool_new(uint32_t n_threads, tn_pool **out, tn_error *err) {
     pool->n_threads = pool->n_started;
     pthread_mutex_unlock(&pool->mutex);
     if (pool->n_started < n_threads) {
-        tn_status s = tn_fail(err, TN_ERR_IO, "cannot start threads", NULL, "thread %u of %u was refused by the system",
-                              pool->n_started + 1, n_threads);
+        tn_status s = tn_fail(err, TN_ERR_IO, "cannot start threads", NULL,
+                              "thread %u of %u was refused by the system", pool->n_started + 1, n_threads);
         tn_pool_free(pool);
         return s;
     }
@@ -133,7 +134,9 @@ void tn_pool_free(tn_pool *pool) {
     free(pool);
 }
 
-uint32_t tn_pool_n_threads(const tn_pool *pool) { return pool->n_threads; }
+uint32_t tn_pool_n_threads(const tn_pool *pool) {
+    return pool->n_threads;
+}
 
 /* Every barrier changes `phase` by one, and two of them stand around each run. */
 uint32_t tn_pool_n_meetings(const tn_pool *pool) {

@@ -8,7 +8,9 @@ static tn_op_run_fn *const run_table[TN_OP_COUNT] = {
 #undef X
 };
 
-static size_t rows_of(const tn_run *run, tn_rows rows) { return rows == TN_ROWS_TOKENS ? run->n_tokens : run->n_outputs; }
+static size_t rows_of(const tn_run *run, tn_rows rows) {
+    return rows == TN_ROWS_TOKENS ? run->n_tokens : run->n_outputs;
+}
 
 uint8_t *tn_task_row(const tn_task *t, tn_value_id id, size_t i) {
     const tn_run *run = t->run;
@@ -16,8 +18,7 @@ uint8_t *tn_task_row(const tn_task *t, tn_value_id id, size_t i) {
     const tn_place *at = &plan->places[id];
     if (id == plan->graph->logits) return (uint8_t *)run->logits + i * run->logits_stride;
     const tn_value *v = &plan->graph->values[id];
-    if (t->n_rows == 1 && at->by_rows && v->producer >= t->step->first)
-        return tn_private(t) + at->alone;
+    if (t->n_rows == 1 && at->by_rows && v->producer >= t->step->first) return tn_private(t) + at->alone;
     if (v->rows == TN_ROWS_TOKENS && t->op->rows == TN_ROWS_OUTPUTS) i += run->n_tokens - run->n_outputs;
     return run->shared + at->shared + i * at->stride;
 }
@@ -62,4 +63,6 @@ static void run_all(void *arg, uint32_t thread) {
     }
 }
 
-void tn_run_program(tn_run *run) { tn_pool_run(run->pool, run_all, run); }
+void tn_run_program(tn_run *run) {
+    tn_pool_run(run->pool, run_all, run);
+}

@@ -25,7 +25,8 @@ typedef struct tn_run {
     uint8_t *private_base; /* one private area a thread */
     const tn_kv *kv;       /* one a cache of the graph */
     tn_kv_type kv_type;
-    float *const *rope;    /* one table a rope of the graph: for each token n_pairs cosines, then n_pairs sines */
+    float *const
+        *rope; /* one table a rope of the graph: for each token n_pairs cosines, then n_pairs sines */
     const int32_t *ids;
     uint32_t n_tokens, n_outputs; /* rows of TOKENS and OUTPUT values */
     uint32_t pos;                 /* of the first token */
@@ -43,8 +44,8 @@ typedef struct tn_task {
     const tn_op *op;
     const tn_step_range *step;
     uint32_t thread;
-    size_t n_rows;  /* of the step */
-    tn_range rows;  /* ROW: the rows to make. Else all */
+    size_t n_rows;    /* of the step */
+    tn_range rows;    /* ROW: the rows to make. Else all */
     tn_range columns; /* MAT, ELEMENT: the columns to make */
 } tn_task;
 

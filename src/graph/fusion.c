@@ -21,7 +21,8 @@ static tn_act wanted_act(const tn_op *op) {
 static void insert_quantize(tn_graph *g) {
     tn_graph old = *g;
     tn_value_id *moved = tn_arena_alloc(g->arena, (size_t)old.n_values + 1, sizeof *moved);
-    tn_value_id(*quantized)[TN_ACT_COUNT] = tn_arena_alloc(g->arena, (size_t)old.n_values + 1, sizeof *quantized);
+    tn_value_id(*quantized)[TN_ACT_COUNT] =
+        tn_arena_alloc(g->arena, (size_t)old.n_values + 1, sizeof *quantized);
     if (!moved || !quantized) {
         g->out_of_memory = true;
         return;
@@ -41,8 +42,11 @@ static void insert_quantize(tn_graph *g) {
         moved[was] = tn_graph_add(g, op);
         for (int kind = 0; kind < TN_ACT_COUNT; kind++)
             if (wanted[was][kind])
-                quantized[was][kind] = tn_graph_add(g, (tn_op){.kind = TN_OP_QUANTIZE, .layer = op.layer, .rows = op.rows,
-                                                               .in = {moved[was], -1, -1}, .quantize = {(tn_act)kind}});
+                quantized[was][kind] = tn_graph_add(g, (tn_op){.kind = TN_OP_QUANTIZE,
+                                                               .layer = op.layer,
+                                                               .rows = op.rows,
+                                                               .in = {moved[was], -1, -1},
+                                                               .quantize = {(tn_act)kind}});
     }
     if (old.logits >= 0) g->logits = moved[old.logits];
 }
@@ -73,7 +77,8 @@ static void close_step(tn_graph *g, const tn_step_range *s) {
         g->values[g->ops[i].out].producer_step = g->n_steps;
         for (int j = 0; j < 3; j++)
             if (g->ops[i].in[j] >= 0) g->values[g->ops[i].in[j]].last_use_step = g->n_steps;
-        if (g->values[g->ops[i].out].last_use_step < g->n_steps) g->values[g->ops[i].out].last_use_step = g->n_steps;
+        if (g->values[g->ops[i].out].last_use_step < g->n_steps)
+            g->values[g->ops[i].out].last_use_step = g->n_steps;
     }
     g->steps[g->n_steps++] = *s;
 }
@@ -81,14 +86,16 @@ static void close_step(tn_graph *g, const tn_step_range *s) {
 tn_status tn_graph_fuse(tn_graph *g, tn_error *err) {
     if (!g->out_of_memory) insert_quantize(g);
     if (!g->out_of_memory) g->steps = tn_arena_alloc(g->arena, (size_t)g->n_ops, sizeof *g->steps);
-    if (g->out_of_memory || !g->steps) return tn_fail(err, TN_ERR_MEMORY, "cannot build the graph", NULL, "out of memory");
+    if (g->out_of_memory || !g->steps)
+        return tn_fail(err, TN_ERR_MEMORY, "cannot build the graph", NULL, "out of memory");
     tn_step_range s = {0};
     for (int32_t i = 0; i < g->n_ops; i++) {
         const tn_op *op = &g->ops[i];
         const tn_op_class class = tn_op_infos[op->kind].class;
         if (i == 0 || !fits(g, &s, op)) {
             if (i) close_step(g, &s);
-            s = (tn_step_range){.first = i, .mats = i, .end = i, .rows = op->rows, .heads = class == TN_CLASS_HEADS};
+            s = (tn_step_range){
+                .first = i, .mats = i, .end = i, .rows = op->rows, .heads = class == TN_CLASS_HEADS};
         }
         const bool row = class == TN_CLASS_ROW || (class == TN_CLASS_ELEMENT && s.mats == s.end);
         s.end = i + 1;

@@ -9,7 +9,9 @@ const tn_op_info tn_op_infos[TN_OP_COUNT] = {
 #undef X
 };
 
-void tn_graph_init(tn_graph *g, tn_arena *arena) { *g = (tn_graph){.arena = arena, .logits = -1}; }
+void tn_graph_init(tn_graph *g, tn_arena *arena) {
+    *g = (tn_graph){.arena = arena, .logits = -1};
+}
 
 /* Makes room for one more element; the old array stays in the arena. */
 static void *grow(tn_graph *g, void *items, size_t count, size_t *cap, size_t size) {

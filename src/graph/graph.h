@@ -41,9 +41,9 @@ typedef int32_t tn_value_id; /* index into values; -1: none */
 
 typedef struct tn_value {
     tn_layout layout;
-    tn_act act;     /* layout ACT: Q8_32 or Q8_256 */
+    tn_act act; /* layout ACT: Q8_32 or Q8_256 */
     tn_rows rows;
-    uint32_t width; /* elements a row */
+    uint32_t width;                       /* elements a row */
     int32_t producer, last_use;           /* op indices */
     int32_t producer_step, last_use_step; /* set by tn_graph_fuse */
 } tn_value;
@@ -63,7 +63,7 @@ typedef struct tn_rope_config {
 } tn_rope_config;
 
 typedef struct tn_attention_params {
-    uint32_t cache;  /* index into the graph's caches */
+    uint32_t cache; /* index into the graph's caches */
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t window; /* positions seen, itself included; 0: all */
     float scale, norm_eps;

@@ -9,7 +9,9 @@ static const tn_value *input(const tn_graph *g, const tn_op *op, int i) {
     return &g->values[op->in[i]];
 }
 
-static tn_value floats(uint32_t width) { return (tn_value){.layout = TN_LAYOUT_F32, .act = TN_ACT_F32, .width = width}; }
+static tn_value floats(uint32_t width) {
+    return (tn_value){.layout = TN_LAYOUT_F32, .act = TN_ACT_F32, .width = width};
+}
 
 static tn_value same_floats(const tn_graph *g, const tn_op *op) {
     assert(input(g, op, 0)->layout == TN_LAYOUT_F32);
@@ -21,7 +23,9 @@ static tn_value shape_embed(const tn_graph *g, const tn_op *op) {
     return floats(op->weight.k);
 }
 
-static tn_value shape_norm(const tn_graph *g, const tn_op *op) { return same_floats(g, op); }
+static tn_value shape_norm(const tn_graph *g, const tn_op *op) {
+    return same_floats(g, op);
+}
 
 static tn_value shape_quantize(const tn_graph *g, const tn_op *op) {
     tn_value v = same_floats(g, op);
@@ -35,21 +39,28 @@ static tn_value shape_matmul(const tn_graph *g, const tn_op *op) {
     return floats(op->weight.n);
 }
 
-static tn_value shape_bias(const tn_graph *g, const tn_op *op) { return same_floats(g, op); }
+static tn_value shape_bias(const tn_graph *g, const tn_op *op) {
+    return same_floats(g, op);
+}
 
 static tn_value shape_add(const tn_graph *g, const tn_op *op) {
     assert(input(g, op, 0)->width == input(g, op, 1)->width && input(g, op, 1)->layout == TN_LAYOUT_F32);
     return same_floats(g, op);
 }
 
-static tn_value shape_scale(const tn_graph *g, const tn_op *op) { return same_floats(g, op); }
+static tn_value shape_scale(const tn_graph *g, const tn_op *op) {
+    return same_floats(g, op);
+}
 
-static tn_value shape_glu(const tn_graph *g, const tn_op *op) { return shape_add(g, op); }
+static tn_value shape_glu(const tn_graph *g, const tn_op *op) {
+    return shape_add(g, op);
+}
 
 static tn_value shape_attention(const tn_graph *g, const tn_op *op) {
     const tn_attention_params *p = &op->attention;
     assert(input(g, op, 0)->width == p->n_heads * p->head_dim);
-    assert(input(g, op, 1)->width == p->n_kv_heads * p->head_dim && input(g, op, 2)->width == input(g, op, 1)->width);
+    assert(input(g, op, 1)->width == p->n_kv_heads * p->head_dim &&
+           input(g, op, 2)->width == input(g, op, 1)->width);
     tn_value v = floats(p->n_heads * (p->head_dim + 2)); /* m, l and o for each head */
     v.layout = TN_LAYOUT_PARTS;
     return v;

@@ -41,10 +41,10 @@ typedef struct tn_tensor_def {
     const char *shape[4];
     uint32_t n_dims;
     bool per_layer, optional;
-    int fallback;             /* tensor used where this one is absent; -1: none */
-    const char *hf_name;      /* in checkpoints; NULL: not there */
-    const char *hf_permute;   /* heads whose rotary pairs change from halves to adjacent; NULL: as it is */
-    const char *hf_add;       /* added to each element; NULL: nothing */
+    int fallback;           /* tensor used where this one is absent; -1: none */
+    const char *hf_name;    /* in checkpoints; NULL: not there */
+    const char *hf_permute; /* heads whose rotary pairs change from halves to adjacent; NULL: as it is */
+    const char *hf_add;     /* added to each element; NULL: nothing */
 } tn_tensor_def;
 
 typedef enum tn_step_kind {
@@ -86,7 +86,8 @@ typedef struct tn_arch {
 } tn_arch;
 
 /* Parses and validates a description; all memory comes from the arena. `label` names it in errors. */
-tn_status tn_arch_parse(const char *text, size_t size, const char *label, tn_arena *arena, tn_arch *out, tn_error *err);
+tn_status tn_arch_parse(const char *text, size_t size, const char *label, tn_arena *arena, tn_arch *out,
+                        tn_error *err);
 
 /* Index of a hyper-parameter by name, -1 if there is none. */
 int tn_arch_hparam(const tn_arch *arch, const char *name, size_t n);

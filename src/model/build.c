@@ -9,13 +9,15 @@ typedef struct builder {
     tn_model *m;
     tn_graph *g;
     tn_error *err;
-    tn_status status;   /* the first failure */
-    int32_t layer;      /* -1 outside the block */
-    tn_rows rows;       /* of what is being computed */
-    tn_value_id x, h;   /* the residual stream, and the value that steps transform */
+    tn_status status; /* the first failure */
+    int32_t layer;    /* -1 outside the block */
+    tn_rows rows;     /* of what is being computed */
+    tn_value_id x, h; /* the residual stream, and the value that steps transform */
 } builder;
 
-static uint32_t layer_index(const builder *b) { return b->layer < 0 ? 0 : (uint32_t)b->layer; }
+static uint32_t layer_index(const builder *b) {
+    return b->layer < 0 ? 0 : (uint32_t)b->layer;
+}
 
 static const tn_tensor *tensor(const builder *b, int def) {
     if (def < 0) return NULL;
@@ -44,11 +46,13 @@ static void fail(builder *b, const char *format, ...) {
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
-    b->status = tn_fail(b->err, TN_ERR_FORMAT, "cannot run model", tn_file_path(b->m->file), "architecture %s, layer %d: %s",
-                        b->m->arch.name, b->layer, why);
+    b->status = tn_fail(b->err, TN_ERR_FORMAT, "cannot run model", tn_file_path(b->m->file),
+                        "architecture %s, layer %d: %s", b->m->arch.name, b->layer, why);
 }
 
-static uint32_t width_of(const builder *b, tn_value_id value) { return b->status ? 0 : b->g->values[value].width; }
+static uint32_t width_of(const builder *b, tn_value_id value) {
+    return b->status ? 0 : b->g->values[value].width;
+}
 
 /* A vector of n floats; NULL where the step does not name one or an optional one is absent. A description that gives a tensor
  * of another shape is refused. */
@@ -56,7 +60,8 @@ static const float *vector(builder *b, int def, uint32_t n) {
     const tn_tensor *t = tensor(b, def);
     if (!t) return NULL;
     if (b->m->arch.tensors[def].n_dims != 1 || t->dims[0] != n)
-        return fail(b, "tensor '%s' is not a vector of %u, as the step needs", b->m->arch.tensors[def].id, n), NULL;
+        return fail(b, "tensor '%s' is not a vector of %u, as the step needs", b->m->arch.tensors[def].id, n),
+               NULL;
     return (const float *)(const void *)t->data;
 }
 
@@ -72,7 +77,8 @@ static tn_weight matrix(builder *b, int def, uint32_t k) {
     const char *id = b->m->arch.tensors[def].id;
     if (!t) return fail(b, "tensor '%s' is absent, and the step needs it", id), (tn_weight){0};
     if (b->m->arch.tensors[def].n_dims != 2 || t->dims[0] != k)
-        return fail(b, "tensor '%s' is not a matrix with rows of %u, as the step needs", id, k), (tn_weight){0};
+        return fail(b, "tensor '%s' is not a matrix with rows of %u, as the step needs", id, k),
+               (tn_weight){0};
     return (tn_weight){t->data, t->dtype, (uint32_t)t->dims[0], (uint32_t)t->dims[1]};
 }
 
@@ -82,7 +88,8 @@ static tn_value_id add(builder *b, tn_op op) {
     op.rows = b->rows;
     const tn_value_id value = b->status ? 0 : tn_graph_add(b->g, op);
     if (b->g->out_of_memory && !b->status)
-        b->status = tn_fail(b->err, TN_ERR_MEMORY, "cannot run model", tn_file_path(b->m->file), "out of memory");
+        b->status =
+            tn_fail(b->err, TN_ERR_MEMORY, "cannot run model", tn_file_path(b->m->file), "out of memory");
     return value;
 }
 
@@ -98,7 +105,8 @@ static void check_factors(builder *b, const tn_tensor *t, uint32_t n_pairs) {
     for (uint32_t i = 0; t && !b->status && i < n_pairs; i++)
         if (!(factors[i] > 0) || isinf(factors[i]))
             b->status = tn_fail(b->err, TN_ERR_FORMAT, "cannot run model", tn_file_path(b->m->file),
-                                "tensor '%s': element %u is %g, expected a factor above 0", t->cname, i, (double)factors[i]);
+                                "tensor '%s': element %u is %g, expected a factor above 0", t->cname, i,
+                                (double)factors[i]);
 }
 
 static uint32_t rope_of(builder *b, const tn_step *step) {
@@ -116,25 +124,35 @@ static uint32_t rope_of(builder *b, const tn_step *step) {
 
 static void check_attention(builder *b, const tn_attention_params *p, uint32_t n_pairs) {
     if (b->status) return;
-    if (!p->n_kv_heads || p->n_heads % p->n_kv_heads) fail(b, "the heads are not a multiple of the key-value heads");
-    else if (p->n_heads / p->n_kv_heads > 64) fail(b, "more than 64 heads share a key-value head");
-    else if (p->head_dim % 8 || p->head_dim > 512) fail(b, "the head size must be a multiple of 8, at most 512");
-    else if (n_pairs * 2 > p->head_dim) fail(b, "the rotary dimensions exceed the head size");
-    else if ((p->q_norm || p->k_norm) && !(p->norm_eps > 0)) fail(b, "q_norm and k_norm need qk_norm_eps above 0");
+    if (!p->n_kv_heads || p->n_heads % p->n_kv_heads)
+        fail(b, "the heads are not a multiple of the key-value heads");
+    else if (p->n_heads / p->n_kv_heads > 64)
+        fail(b, "more than 64 heads share a key-value head");
+    else if (p->head_dim % 8 || p->head_dim > 512)
+        fail(b, "the head size must be a multiple of 8, at most 512");
+    else if (n_pairs * 2 > p->head_dim)
+        fail(b, "the rotary dimensions exceed the head size");
+    else if ((p->q_norm || p->k_norm) && !(p->norm_eps > 0))
+        fail(b, "q_norm and k_norm need qk_norm_eps above 0");
 }
 
 static void attention(builder *b, const tn_step *step, bool last_layer) {
-    tn_attention_params p = {
-        .n_heads = whole(b, step->heads, 0), .n_kv_heads = whole(b, step->kv_heads, 0), .head_dim = whole(b, step->head_dim, 0),
-        .window = whole(b, step->window, 0), .scale = (float)number(b, step->scale, 0),
-        .norm_eps = (float)number(b, step->qk_norm_eps, 0), .rope = rope_of(b, step), .outputs_only = last_layer};
+    tn_attention_params p = {.n_heads = whole(b, step->heads, 0),
+                             .n_kv_heads = whole(b, step->kv_heads, 0),
+                             .head_dim = whole(b, step->head_dim, 0),
+                             .window = whole(b, step->window, 0),
+                             .scale = (float)number(b, step->scale, 0),
+                             .norm_eps = (float)number(b, step->qk_norm_eps, 0),
+                             .rope = rope_of(b, step),
+                             .outputs_only = last_layer};
     p.q_norm = vector(b, step->q_norm, p.head_dim);
     p.k_norm = vector(b, step->k_norm, p.head_dim);
     if (b->status) return;
     check_attention(b, &p, b->g->n_ropes ? b->g->ropes[p.rope].n_pairs : 0);
     const uint64_t q_width = (uint64_t)p.n_heads * p.head_dim, kv_width = (uint64_t)p.n_kv_heads * p.head_dim;
     const uint32_t width = width_of(b, b->h);
-    if (matrix(b, step->q, width).n != q_width || matrix(b, step->k, width).n != kv_width || matrix(b, step->v, width).n != kv_width)
+    if (matrix(b, step->q, width).n != q_width || matrix(b, step->k, width).n != kv_width ||
+        matrix(b, step->v, width).n != kv_width)
         fail(b, "the projections do not have the width of the heads");
     if (b->status) return;
     p.cache = tn_graph_add_cache(b->g, (tn_cache_shape){p.n_kv_heads, p.head_dim, p.window});
@@ -143,14 +161,17 @@ static void attention(builder *b, const tn_step *step, bool last_layer) {
     tn_value_id v = linear(b, b->h, step->v, step->v_bias);
     tn_value_id parts = add(b, (tn_op){.kind = TN_OP_ATTENTION, .in = {q, k, v}, .attention = p});
     if (last_layer) b->rows = TN_ROWS_OUTPUTS; /* only rows whose logits are asked for go on from here */
-    tn_value_id o = add(b, (tn_op){.kind = TN_OP_ATTN_JOIN, .in = {parts, -1, -1}, .join = {p.n_heads, p.head_dim, p.window}});
+    tn_value_id o = add(
+        b,
+        (tn_op){.kind = TN_OP_ATTN_JOIN, .in = {parts, -1, -1}, .join = {p.n_heads, p.head_dim, p.window}});
     b->h = linear(b, o, step->out, step->out_bias);
 }
 
 static void mlp(builder *b, const tn_step *step) {
     tn_value_id gate = linear(b, b->h, step->gate, -1), up = linear(b, b->h, step->up, -1);
     if (width_of(b, gate) != width_of(b, up)) fail(b, "gate and up are not of one width");
-    tn_value_id act = add(b, (tn_op){.kind = TN_OP_GLU, .in = {gate, up, -1}, .glu = {step->activation == TN_ACTIVATION_GELU}});
+    tn_value_id act = add(
+        b, (tn_op){.kind = TN_OP_GLU, .in = {gate, up, -1}, .glu = {step->activation == TN_ACTIVATION_GELU}});
     b->h = linear(b, act, step->down, -1);
 }
 
@@ -162,13 +183,15 @@ static void norm(builder *b, const tn_step *step) {
 }
 
 static void residual(builder *b) {
-    if (width_of(b, b->x) != width_of(b, b->h)) fail(b, "the residual stream and the value added to it are not of one width");
+    if (width_of(b, b->x) != width_of(b, b->h))
+        fail(b, "the residual stream and the value added to it are not of one width");
     b->x = b->h = add(b, (tn_op){.kind = TN_OP_ADD, .in = {b->x, b->h, -1}});
 }
 
 static void logits(builder *b, const tn_step *step) {
     b->g->logits = linear(b, b->h, step->weight, -1);
-    if (!b->status && width_of(b, b->g->logits) != b->m->hparams.n_vocab) fail(b, "the logits are not as many as the vocabulary has tokens");
+    if (!b->status && width_of(b, b->g->logits) != b->m->hparams.n_vocab)
+        fail(b, "the logits are not as many as the vocabulary has tokens");
 }
 
 static void build_step(builder *b, const tn_step *step, bool last_layer) {
@@ -185,15 +208,19 @@ tn_status tn_model_build_graph(tn_model *m, tn_error *err) {
     builder b = {.m = m, .g = &m->graph, .err = err, .layer = -1, .rows = TN_ROWS_TOKENS};
     tn_graph_init(b.g, &m->arena);
     const tn_weight table = matrix(&b, m->arch.embed_table, m->hparams.n_embd);
-    if (!b.status && table.n != m->hparams.n_vocab) fail(&b, "the embedding table does not have a row for each token");
+    if (!b.status && table.n != m->hparams.n_vocab)
+        fail(&b, "the embedding table does not have a row for each token");
     b.x = add(&b, (tn_op){.kind = TN_OP_EMBED, .in = {-1, -1, -1}, .weight = table});
     if (m->arch.embed_scale)
-        b.x = add(&b, (tn_op){.kind = TN_OP_SCALE, .in = {b.x, -1, -1}, .scale = {(float)number(&b, m->arch.embed_scale, 1)}});
+        b.x = add(&b, (tn_op){.kind = TN_OP_SCALE,
+                              .in = {b.x, -1, -1},
+                              .scale = {(float)number(&b, m->arch.embed_scale, 1)}});
     b.h = b.x;
     const uint32_t n_layers = m->hparams.n_layers;
     for (uint32_t i = 0; i < n_layers && !b.status; i++) {
         b.layer = (int32_t)i;
-        for (size_t s = 0; s < m->arch.n_block && !b.status; s++) build_step(&b, &m->arch.block[s], i + 1 == n_layers);
+        for (size_t s = 0; s < m->arch.n_block && !b.status; s++)
+            build_step(&b, &m->arch.block[s], i + 1 == n_layers);
     }
     b.layer = -1;
     b.rows = TN_ROWS_OUTPUTS;

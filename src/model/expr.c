@@ -112,9 +112,12 @@ static double parse_product(parser *s) {
 static double parse_sum(parser *s) {
     double a = parse_product(s);
     while (!s->why) {
-        if (take(s, "+")) a += parse_product(s);
-        else if (take(s, "-")) a -= parse_product(s);
-        else break;
+        if (take(s, "+"))
+            a += parse_product(s);
+        else if (take(s, "-"))
+            a -= parse_product(s);
+        else
+            break;
     }
     return a;
 }
@@ -148,7 +151,8 @@ static double parse_or(parser *s) {
     return a;
 }
 
-bool tn_expr_eval(const char *text, tn_expr_lookup *lookup, const void *user, double *value, const char **why) {
+bool tn_expr_eval(const char *text, tn_expr_lookup *lookup, const void *user, double *value,
+                  const char **why) {
     parser s = {text, lookup, user, NULL, 0};
     *value = parse_or(&s);
     skip(&s);

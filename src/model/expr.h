@@ -11,6 +11,7 @@
 typedef bool tn_expr_lookup(const void *user, const char *name, size_t n, double *value);
 
 /* Evaluates text. On failure returns false and *why (constant text or a pointer into `text`) says why. */
-bool tn_expr_eval(const char *text, tn_expr_lookup *lookup, const void *user, double *value, const char **why);
+bool tn_expr_eval(const char *text, tn_expr_lookup *lookup, const void *user, double *value,
+                  const char **why);
 
 #endif

@@ -33,8 +33,8 @@ static bool lookup(const void *user, const char *name, size_t n, double *value) 
 static tn_status eval(const scope *s, const char *expr, double *value, tn_error *err) {
     const char *why;
     if (tn_expr_eval(expr, lookup, s, value, &why) && isfinite(*value)) return TN_OK;
-    return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(s->model->file), "'%s' cannot be computed: %s", expr,
-                   why ? why : "the result is not finite");
+    return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(s->model->file),
+                   "'%s' cannot be computed: %s", expr, why ? why : "the result is not finite");
 }
 
 tn_status tn_model_eval(const tn_model *m, const char *expr, uint32_t layer, double *value, tn_error *err) {
@@ -42,7 +42,8 @@ tn_status tn_model_eval(const tn_model *m, const char *expr, uint32_t layer, dou
     return eval(&s, expr, value, err);
 }
 
-tn_status tn_model_eval_u32(const tn_model *m, const char *expr, uint32_t layer, uint32_t *value, tn_error *err) {
+tn_status tn_model_eval_u32(const tn_model *m, const char *expr, uint32_t layer, uint32_t *value,
+                            tn_error *err) {
     double d;
     tn_status s = tn_model_eval(m, expr, layer, &d, err);
     if (s) return s;
@@ -53,36 +54,43 @@ tn_status tn_model_eval_u32(const tn_model *m, const char *expr, uint32_t layer,
     return TN_OK;
 }
 
-static tn_status bad_value(const tn_model *m, const char *key, tn_error *err, const char *expected, double found) {
-    return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "key '%s': expected %s, found %g", key,
-                   expected, found);
+static tn_status bad_value(const tn_model *m, const char *key, tn_error *err, const char *expected,
+                           double found) {
+    return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                   "key '%s': expected %s, found %g", key, expected, found);
 }
 
-static tn_status check_range(const tn_model *m, const tn_hparam_def *def, const char *key, double v, tn_error *err) {
-    if (v <= def->max && (def->min_is_outside ? v > def->min : v >= def->min)) return TN_OK; /* false for NaN */
+static tn_status check_range(const tn_model *m, const tn_hparam_def *def, const char *key, double v,
+                             tn_error *err) {
+    if (v <= def->max && (def->min_is_outside ? v > def->min : v >= def->min))
+        return TN_OK; /* false for NaN */
     char expected[96];
-    snprintf(expected, sizeof expected, "%s %.9g and at most %.9g", def->min_is_outside ? "above" : "at least", def->min,
-             def->max);
+    snprintf(expected, sizeof expected, "%s %.9g and at most %.9g",
+             def->min_is_outside ? "above" : "at least", def->min, def->max);
     return bad_value(m, key, err, expected, v);
 }
 
-static tn_status read_number(const tn_model *m, const tn_hparam_def *def, const char *key, const tn_meta *meta, uint64_t i,
-                             double *out, tn_error *err) {
+static tn_status read_number(const tn_model *m, const tn_hparam_def *def, const char *key,
+                             const tn_meta *meta, uint64_t i, double *out, tn_error *err) {
     int64_t whole;
     uint64_t large;
     bool flag;
     bool ok;
-    if (def->kind == TN_HPARAM_FLOAT && (ok = tn_meta_f64(meta, i, out))) return check_range(m, def, key, *out, err);
-    if ((ok = tn_meta_i64(meta, i, &whole))) *out = (double)whole;
-    else if ((ok = tn_meta_u64(meta, i, &large))) *out = (double)large;
-    else if (def->kind == TN_HPARAM_INT && (ok = tn_meta_bool(meta, i, &flag))) *out = flag;
+    if (def->kind == TN_HPARAM_FLOAT && (ok = tn_meta_f64(meta, i, out)))
+        return check_range(m, def, key, *out, err);
+    if ((ok = tn_meta_i64(meta, i, &whole)))
+        *out = (double)whole;
+    else if ((ok = tn_meta_u64(meta, i, &large)))
+        *out = (double)large;
+    else if (def->kind == TN_HPARAM_INT && (ok = tn_meta_bool(meta, i, &flag)))
+        *out = flag;
     if (ok) return check_range(m, def, key, *out, err);
-    return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "key '%s': expected a number, found %s", key,
-                   tn_meta_type_name(meta->elem_type));
+    return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                   "key '%s': expected a number, found %s", key, tn_meta_type_name(meta->elem_type));
 }
 
-static tn_status read_choice(const tn_model *m, const tn_hparam_def *def, const char *key, const tn_meta *meta, double *out,
-                             tn_error *err) {
+static tn_status read_choice(const tn_model *m, const tn_hparam_def *def, const char *key,
+                             const tn_meta *meta, double *out, tn_error *err) {
     tn_str text = {NULL, 0};
     char known[160] = "", found[64] = "";
     bool is_text = tn_meta_str(meta, 0, &text);
@@ -95,14 +103,15 @@ static tn_status read_choice(const tn_model *m, const tn_hparam_def *def, const 
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", def->choices[i]);
     }
     if (is_text) tn_escape(found, sizeof found, text.ptr, text.len);
-    return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file), "key '%s': expected one of %s, found '%s'",
-                   key, known, found);
+    return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file),
+                   "key '%s': expected one of %s, found '%s'", key, known, found);
 }
 
-static tn_status read_default(const tn_model *m, const tn_hparam_def *def, size_t h, const char *key, double *values,
-                              tn_error *err) {
+static tn_status read_default(const tn_model *m, const tn_hparam_def *def, size_t h, const char *key,
+                              double *values, tn_error *err) {
     if (!def->default_expr)
-        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "key '%s' is missing", key);
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "key '%s' is missing",
+                       key);
     if (def->kind == TN_HPARAM_CHOICE) {
         for (size_t i = 0; i < def->n_choices; i++)
             if (!strcmp(def->choices[i], def->default_expr))
@@ -115,7 +124,8 @@ static tn_status read_default(const tn_model *m, const tn_hparam_def *def, size_
         if (status) return status;
         if (def->kind == TN_HPARAM_INT && values[l] != floor(values[l]))
             return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
-                           "key '%s' is missing, and its default '%s' is %g, not a whole number", key, def->default_expr, values[l]);
+                           "key '%s' is missing, and its default '%s' is %g, not a whole number", key,
+                           def->default_expr, values[l]);
         if ((status = check_range(m, def, key, values[l], err))) return status;
     }
     return TN_OK;
@@ -131,15 +141,20 @@ static tn_status read_hparam(tn_model *m, size_t h, tn_error *err) {
     if (!meta) return read_default(m, def, h, key, values, err);
     const bool array = meta->type == TN_META_ARRAY;
     if (array && !def->per_layer)
-        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "key '%s': expected one value, found an array", key);
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                       "key '%s': expected one value, found an array", key);
     if (array && meta->count != n)
         return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
-                       "key '%s': expected %u values, one a layer, found %llu", key, n, (unsigned long long)meta->count);
+                       "key '%s': expected %u values, one a layer, found %llu", key, n,
+                       (unsigned long long)meta->count);
     for (uint32_t l = 0; l < n; l++) {
         tn_status s = TN_OK;
-        if (l && !array) values[l] = values[0];
-        else if (def->kind == TN_HPARAM_CHOICE) s = read_choice(m, def, key, meta, &values[l], err);
-        else s = read_number(m, def, key, meta, array ? l : 0, &values[l], err);
+        if (l && !array)
+            values[l] = values[0];
+        else if (def->kind == TN_HPARAM_CHOICE)
+            s = read_choice(m, def, key, meta, &values[l], err);
+        else
+            s = read_number(m, def, key, meta, array ? l : 0, &values[l], err);
         if (s) return s;
     }
     return TN_OK;
@@ -151,9 +166,12 @@ static tn_status read_n_vocab(tn_model *m, tn_error *err) {
     uint64_t n = 0;
     snprintf(key, sizeof key, "%s.vocab_size", m->arch_name);
     const tn_meta *size = tn_file_meta(m->file, key);
-    const tn_meta *tokens = tn_file_meta(m->file, "tokenizer.ggml.tokens"); /* there may be tokens but no tokenizer */
-    if (m->vocab.n_tokens || tokens) n = m->vocab.n_tokens ? m->vocab.n_tokens : tokens->count;
-    else if (size && !tn_meta_u64(size, 0, &n)) n = 0;
+    const tn_meta *tokens =
+        tn_file_meta(m->file, "tokenizer.ggml.tokens"); /* there may be tokens but no tokenizer */
+    if (m->vocab.n_tokens || tokens)
+        n = m->vocab.n_tokens ? m->vocab.n_tokens : tokens->count;
+    else if (size && !tn_meta_u64(size, 0, &n))
+        n = 0;
     if (n < 1 || n > INT32_MAX)
         return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
                        "no vocabulary, and key '%s' is %s", key, size ? "out of range" : "missing");
@@ -169,7 +187,8 @@ static tn_status run_checks(const tn_model *m, tn_error *err) {
             if (s) return s;
             if (value == 0)
                 return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
-                               "the hyper-parameters contradict each other in layer %u: expected %s", l, m->arch.checks[c]);
+                               "the hyper-parameters contradict each other in layer %u: expected %s", l,
+                               m->arch.checks[c]);
         }
     }
     return TN_OK;

@@ -14,7 +14,7 @@ typedef enum tn_open_level { TN_OPEN_ALL, TN_OPEN_VOCAB, TN_OPEN_METADATA } tn_o
 
 typedef struct tn_model_options {
     tn_open_level level;
-    const char *arch_file; /* NULL, or a description that adds or replaces one */
+    const char *arch_file;                      /* NULL, or a description that adds or replaces one */
     void (*warn)(void *user, const char *line); /* NULL: not told; the line is safe to print */
     void *user;
 } tn_model_options;
@@ -41,14 +41,15 @@ tn_status tn_model_open(const char *path, const tn_model_options *options, tn_mo
 void tn_model_close(tn_model *model); /* NULL is fine */
 
 /* Parts of tn_model_open, one file each. */
-tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err);             /* registry.c */
-tn_status tn_model_read_hparams(tn_model *m, tn_error *err);                                 /* hparams.c */
+tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err);              /* registry.c */
+tn_status tn_model_read_hparams(tn_model *m, tn_error *err);                                  /* hparams.c */
 tn_status tn_model_bind_tensors(tn_model *m, const tn_model_options *options, tn_error *err); /* tensors.c */
-tn_status tn_model_build_graph(tn_model *m, tn_error *err);                                  /* build.c */
+tn_status tn_model_build_graph(tn_model *m, tn_error *err);                                   /* build.c */
 
 /* Evaluates an expression of the description for a layer (0 outside the block); fails naming the expression. */
 tn_status tn_model_eval(const tn_model *m, const char *expr, uint32_t layer, double *value, tn_error *err);
 /* The same, for a whole number in [0, 2^32). */
-tn_status tn_model_eval_u32(const tn_model *m, const char *expr, uint32_t layer, uint32_t *value, tn_error *err);
+tn_status tn_model_eval_u32(const tn_model *m, const char *expr, uint32_t layer, uint32_t *value,
+                            tn_error *err);
 
 #endif

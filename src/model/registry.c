@@ -12,7 +12,8 @@ static tn_status from_file(tn_model *m, const char *path, tn_error *err) {
     tn_status s = tn_fmap_open(&map, path, err);
     if (s) return s;
     if (map.size > MAX_DESCRIPTION_BYTES)
-        s = tn_fail(err, TN_ERR_FORMAT, "bad architecture description", path, "larger than %d bytes", MAX_DESCRIPTION_BYTES);
+        s = tn_fail(err, TN_ERR_FORMAT, "bad architecture description", path, "larger than %d bytes",
+                    MAX_DESCRIPTION_BYTES);
     else
         s = tn_arch_parse(map.data ? (const char *)map.data : "", map.size, path, &m->arena, &m->arch, err);
     tn_fmap_close(&map);
@@ -31,7 +32,8 @@ static tn_status unknown(const tn_model *m, tn_error *err) {
 
 tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err) {
     if (!m->arch_name[0])
-        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "key 'general.architecture' is missing");
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                       "key 'general.architecture' is missing");
     if (arch_file) {
         tn_status s = from_file(m, arch_file, err);
         if (s || !strcmp(m->arch.name, m->arch_name)) return s;

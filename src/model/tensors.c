@@ -6,8 +6,10 @@
 
 static void layer_name(char *dst, size_t cap, const char *pattern, uint32_t layer) {
     const char *at = strstr(pattern, "{i}");
-    if (at) snprintf(dst, cap, "%.*s%u%s", (int)(at - pattern), pattern, layer, at + 3);
-    else snprintf(dst, cap, "%s", pattern);
+    if (at)
+        snprintf(dst, cap, "%.*s%u%s", (int)(at - pattern), pattern, layer, at + 3);
+    else
+        snprintf(dst, cap, "%s", pattern);
 }
 
 static void shape_text(char *dst, size_t cap, const uint64_t *dims, uint32_t n) {
@@ -16,7 +18,8 @@ static void shape_text(char *dst, size_t cap, const uint64_t *dims, uint32_t n) 
         at += (size_t)snprintf(dst + at, cap - at, "%s%llu", i ? " x " : "", (unsigned long long)dims[i]);
 }
 
-static tn_status check_shape(const tn_model *m, const tn_tensor_def *def, const tn_tensor *t, uint32_t layer, tn_error *err) {
+static tn_status check_shape(const tn_model *m, const tn_tensor_def *def, const tn_tensor *t, uint32_t layer,
+                             tn_error *err) {
     uint64_t want[4] = {1, 1, 1, 1};
     for (uint32_t d = 0; d < def->n_dims; d++) {
         uint32_t n;
@@ -28,17 +31,19 @@ static tn_status check_shape(const tn_model *m, const tn_tensor_def *def, const 
         char expected[96], found[96];
         shape_text(expected, sizeof expected, want, def->n_dims);
         shape_text(found, sizeof found, t->dims, t->n_dims);
-        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "tensor '%s': expected shape %s, found %s",
-                       t->cname, expected, found);
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                       "tensor '%s': expected shape %s, found %s", t->cname, expected, found);
     }
     if (tn_dtypes[t->dtype].act == TN_ACT_NONE)
         return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file),
-                       "tensor '%s': type %s cannot be computed by this version", t->cname, tn_dtypes[t->dtype].name);
+                       "tensor '%s': type %s cannot be computed by this version", t->cname,
+                       tn_dtypes[t->dtype].name);
     if (def->n_dims == 1 && t->dtype != TN_DTYPE_F32)
         return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file),
                        "tensor '%s': expected type F32, found %s", t->cname, tn_dtypes[t->dtype].name);
     if ((uintptr_t)t->data % 4 && def->n_dims == 1)
-        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "tensor '%s': data is not aligned", t->cname);
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                       "tensor '%s': data is not aligned", t->cname);
     return TN_OK;
 }
 
@@ -58,7 +63,8 @@ static tn_status bind(tn_model *m, size_t d, uint32_t layer, bool *used, tn_erro
         if (*slot) return check_shape(m, def, *slot, layer, err);
     }
     if (!def->optional)
-        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file), "tensor '%s' is missing", name);
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                       "tensor '%s' is missing", name);
     return TN_OK;
 }
 
@@ -70,8 +76,8 @@ static void warn_unused(const tn_model *m, const bool *used, const tn_model_opti
     char line[320], name[160];
     const tn_tensor *t = tn_file_tensor_at(m->file, first);
     tn_escape(name, sizeof name, t->name.ptr, t->name.len);
-    snprintf(line, sizeof line, "%llu tensor%s of the file %s not used by architecture %s, the first is '%s'", (unsigned long long)n,
-             n == 1 ? "" : "s", n == 1 ? "is" : "are", m->arch.name, name);
+    snprintf(line, sizeof line, "%llu tensor%s of the file %s not used by architecture %s, the first is '%s'",
+             (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "is" : "are", m->arch.name, name);
     options->warn(options->user, line);
 }
 

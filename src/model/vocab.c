@@ -12,7 +12,8 @@ static tn_status out_of_memory(const tn_file *file, tn_error *err) {
     return tn_fail(err, TN_ERR_MEMORY, "cannot read the vocabulary", tn_file_path(file), "out of memory");
 }
 
-static tn_status read_name(const tn_file *file, const char *key, tn_arena *arena, const char **out, tn_error *err) {
+static tn_status read_name(const tn_file *file, const char *key, tn_arena *arena, const char **out,
+                           tn_error *err) {
     const tn_meta *meta = tn_file_meta(file, key);
     tn_str text;
     *out = NULL;
@@ -35,8 +36,9 @@ static tn_status read_strings(const tn_file *file, const char *key, tn_arena *ar
     for (uint64_t i = 0; i < meta->count; i++) {
         tn_str s;
         if (!tn_meta_str(meta, i, &s) || s.len > MAX_TOKEN_BYTES)
-            return tn_fail(err, TN_ERR_FORMAT, "bad vocabulary", tn_file_path(file), "key '%s': string %llu is longer than %d bytes", key,
-                           (unsigned long long)i, MAX_TOKEN_BYTES);
+            return tn_fail(err, TN_ERR_FORMAT, "bad vocabulary", tn_file_path(file),
+                           "key '%s': string %llu is longer than %d bytes", key, (unsigned long long)i,
+                           MAX_TOKEN_BYTES);
         texts[i] = s.ptr;
         lens[i] = (uint32_t)s.len;
     }
@@ -45,19 +47,22 @@ static tn_status read_strings(const tn_file *file, const char *key, tn_arena *ar
 }
 
 /* An array with one element a token, or NULL. */
-static tn_status token_array(const tn_file *file, const char *key, tn_meta_type type, uint32_t n, const tn_meta **out,
-                             tn_error *err) {
+static tn_status token_array(const tn_file *file, const char *key, tn_meta_type type, uint32_t n,
+                             const tn_meta **out, tn_error *err) {
     *out = tn_file_meta(file, key);
     if (!*out) return TN_OK;
     if ((*out)->type != TN_META_ARRAY || (*out)->elem_type != type)
-        return bad(file, key, type == TN_META_F32 ? "expected an array of f32" : "expected an array of i32", err);
+        return bad(file, key, type == TN_META_F32 ? "expected an array of f32" : "expected an array of i32",
+                   err);
     if ((*out)->count != n)
-        return tn_fail(err, TN_ERR_FORMAT, "bad vocabulary", tn_file_path(file), "key '%s': expected %u values, one a token, found %llu",
-                       key, n, (unsigned long long)(*out)->count);
+        return tn_fail(err, TN_ERR_FORMAT, "bad vocabulary", tn_file_path(file),
+                       "key '%s': expected %u values, one a token, found %llu", key, n,
+                       (unsigned long long)(*out)->count);
     return TN_OK;
 }
 
-static tn_status copy_array(const tn_file *file, const tn_meta *meta, tn_arena *arena, const void **out, tn_error *err) {
+static tn_status copy_array(const tn_file *file, const tn_meta *meta, tn_arena *arena, const void **out,
+                            tn_error *err) {
     *out = NULL;
     if (!meta) return TN_OK;
     void *copy = tn_arena_alloc(arena, meta->count, 4);
@@ -67,7 +72,8 @@ static tn_status copy_array(const tn_file *file, const tn_meta *meta, tn_arena *
     return TN_OK;
 }
 
-static tn_status read_id(const tn_file *file, const char *key, uint32_t n_tokens, int64_t *out, tn_error *err) {
+static tn_status read_id(const tn_file *file, const char *key, uint32_t n_tokens, int64_t *out,
+                         tn_error *err) {
     const tn_meta *meta = tn_file_meta(file, key);
     uint64_t id;
     *out = -1;
@@ -75,7 +81,8 @@ static tn_status read_id(const tn_file *file, const char *key, uint32_t n_tokens
     if (!tn_meta_u64(meta, 0, &id) || id >= n_tokens) {
         int64_t negative;
         if (tn_meta_i64(meta, 0, &negative) && negative == -1) return TN_OK; /* how some writers say "none" */
-        return tn_fail(err, TN_ERR_FORMAT, "bad vocabulary", tn_file_path(file), "key '%s': expected a token id below %u", key, n_tokens);
+        return tn_fail(err, TN_ERR_FORMAT, "bad vocabulary", tn_file_path(file),
+                       "key '%s': expected a token id below %u", key, n_tokens);
     }
     *out = (int64_t)id;
     return TN_OK;
@@ -109,8 +116,10 @@ tn_status tn_vocab_read(const tn_file *file, tn_arena *arena, tn_vocab_source *v
     if (s || !v->model || !strcmp(v->model, "no_vocab")) return s;
     const tn_meta *scores, *types;
     if ((s = read_name(file, "tokenizer.ggml.pre", arena, &v->pre, err)) ||
-        (s = read_strings(file, "tokenizer.ggml.tokens", arena, &v->token_text, &v->token_len, &v->n_tokens, err)) ||
-        (s = read_strings(file, "tokenizer.ggml.merges", arena, &v->merge_text, &v->merge_len, &v->n_merges, err)))
+        (s = read_strings(file, "tokenizer.ggml.tokens", arena, &v->token_text, &v->token_len, &v->n_tokens,
+                          err)) ||
+        (s = read_strings(file, "tokenizer.ggml.merges", arena, &v->merge_text, &v->merge_len, &v->n_merges,
+                          err)))
         return s;
     if (v->n_tokens == 0) return bad(file, "tokenizer.ggml.tokens", "missing or empty", err);
     if ((s = token_array(file, "tokenizer.ggml.scores", TN_META_F32, v->n_tokens, &scores, err)) ||

@@ -55,8 +55,9 @@ static bool place_values(tn_plan *p, layout *l) {
             const tn_value_id id = g->ops[i].out;
             const tn_value *v = &g->values[id];
             tn_place *at = &p->places[id];
-            *at = (tn_place){.stride = row_stride(v), .max_rows = max_rows(v, &p->limits), .by_rows = i < g->steps[s].mats,
-                             .escapes = v->last_use_step > s};
+            *at = (tn_place){.stride = row_stride(v),
+                             .max_rows = max_rows(v, &p->limits),
+                             .by_rows = i<g->steps[s].mats, .escapes = v->last_use_step> s};
             uint64_t bytes;
             if (!tn_mul_u64(at->stride, at->max_rows, &bytes) || bytes > SIZE_MAX / 4) return false;
             if (id != g->logits) at->shared = place(l, bytes, v->last_use_step);
@@ -68,8 +69,8 @@ static bool place_values(tn_plan *p, layout *l) {
     return true;
 }
 
-tn_status tn_plan_make(const tn_graph *graph, const tn_kernels *kernels, const tn_limits *limits, tn_arena *arena,
-                       tn_plan *out, tn_error *err) {
+tn_status tn_plan_make(const tn_graph *graph, const tn_kernels *kernels, const tn_limits *limits,
+                       tn_arena *arena, tn_plan *out, tn_error *err) {
     *out = (tn_plan){.graph = graph, .kernels = kernels, .limits = *limits};
     layout l = {.blocks = tn_arena_alloc(arena, (size_t)graph->n_values + 1, sizeof *l.blocks)};
     out->places = tn_arena_alloc(arena, (size_t)graph->n_values, sizeof *out->places);
@@ -78,7 +79,8 @@ tn_status tn_plan_make(const tn_graph *graph, const tn_kernels *kernels, const t
     for (uint32_t i = 0; i < graph->n_caches; i++)
         if (graph->caches[i].head_dim > out->max_head_dim) out->max_head_dim = graph->caches[i].head_dim;
     /* q, one chunk's result and the running result; their maxima and sums; one head of k */
-    size_t attention = (3 * (size_t)TN_ATTN_MAX_Q + 1) * out->max_head_dim * sizeof(float) + 6 * TN_ATTN_MAX_Q * sizeof(float);
+    size_t attention = (3 * (size_t)TN_ATTN_MAX_Q + 1) * out->max_head_dim * sizeof(float) +
+                       6 * TN_ATTN_MAX_Q * sizeof(float);
     out->kernel_scratch_at = tn_round_up(out->attention_at + attention, 64);
     out->private_bytes = tn_round_up(out->kernel_scratch_at + TN_KERNEL_SCRATCH, 4096);
     return TN_OK;

@@ -26,29 +26,29 @@ typedef struct tn_limits {
 
 /* Where a value's rows are. The logits are outside, where the caller of a run wants them. */
 typedef struct tn_place {
-    size_t shared;   /* offset in the shared arena */
-    size_t alone;    /* offset in the private area of its one row, for values made by row operations */
-    size_t stride;   /* bytes between rows */
+    size_t shared; /* offset in the shared arena */
+    size_t alone;  /* offset in the private area of its one row, for values made by row operations */
+    size_t stride; /* bytes between rows */
     size_t max_rows;
-    bool by_rows;    /* made by a row operation */
-    bool escapes;    /* read in a later step */
+    bool by_rows; /* made by a row operation */
+    bool escapes; /* read in a later step */
 } tn_place;
 
 typedef struct tn_plan {
     const tn_graph *graph;
     const tn_kernels *kernels;
     tn_limits limits;
-    tn_place *places;       /* one a value */
+    tn_place *places; /* one a value */
     size_t shared_bytes;
-    size_t attention_at;    /* offsets in the private area */
+    size_t attention_at; /* offsets in the private area */
     size_t kernel_scratch_at;
     size_t private_bytes;
     uint32_t max_head_dim;
 } tn_plan;
 
 /* Fills *out; all memory comes from the arena. Allocates nothing that the plan speaks of: its sizes can be shown first. */
-tn_status tn_plan_make(const tn_graph *graph, const tn_kernels *kernels, const tn_limits *limits, tn_arena *arena,
-                       tn_plan *out, tn_error *err);
+tn_status tn_plan_make(const tn_graph *graph, const tn_kernels *kernels, const tn_limits *limits,
+                       tn_arena *arena, tn_plan *out, tn_error *err);
 
 typedef struct tn_range {
     size_t begin, end;

@@ -10,15 +10,17 @@ struct tn_generator {
     tn_generator_config config;
     char **stop; /* config.n_stop copies */
     tn_text_stream stream;
-    char *text;  /* made but not yet given out: what may be the start of a stop string waits here */
+    char *text; /* made but not yet given out: what may be the start of a stop string waits here */
     size_t n_text, cap_text, n_given;
     uint64_t n_tokens;
-    int32_t last;    /* -1 before the first */
-    bool evaluated;  /* the last token is in the session */
+    int32_t last;   /* -1 before the first */
+    bool evaluated; /* the last token is in the session */
     tn_stop stopped;
 };
 
-static tn_status out_of_memory(tn_error *err) { return tn_fail(err, TN_ERR_MEMORY, "cannot generate", NULL, "out of memory"); }
+static tn_status out_of_memory(tn_error *err) {
+    return tn_fail(err, TN_ERR_MEMORY, "cannot generate", NULL, "out of memory");
+}
 
 static tn_status copy_stops(tn_generator *g, tn_error *err) {
     g->stop = calloc(g->config.n_stop + 1, sizeof *g->stop);
@@ -34,9 +36,11 @@ static tn_status copy_stops(tn_generator *g, tn_error *err) {
 static tn_status start(tn_generator *g, const int32_t *prompt, size_t n_prompt, tn_error *err) {
     tn_status s;
     if (!tn_session_logits(g->session, 0))
-        return tn_fail(err, TN_ERR_ARG, "cannot generate", NULL, "the session holds no logits: evaluate a prompt first");
+        return tn_fail(err, TN_ERR_ARG, "cannot generate", NULL,
+                       "the session holds no logits: evaluate a prompt first");
     if ((s = copy_stops(g, err)) ||
-        (s = tn_sampler_new(&g->config.sampling, tn_session_config_of(g->session)->n_vocab, &g->sampler, err)))
+        (s = tn_sampler_new(&g->config.sampling, tn_session_config_of(g->session)->n_vocab, &g->sampler,
+                            err)))
         return s;
     for (size_t i = 0; i < n_prompt; i++)
         if ((s = tn_sampler_accept(g->sampler, prompt[i], err))) return s;
@@ -106,7 +110,8 @@ static size_t held_back(const tn_generator *g) {
     return longest;
 }
 
-static tn_status finish(tn_generator *g, tn_stop stop, const char **text, size_t *n, tn_stop *out, tn_error *err) {
+static tn_status finish(tn_generator *g, tn_stop stop, const char **text, size_t *n, tn_stop *out,
+                        tn_error *err) {
     if (!reserve(g, 16)) return out_of_memory(err);
     if (stop != TN_STOP_STRING) {
         g->n_text += tn_stream_flush(&g->stream, g->text + g->n_text);
@@ -148,7 +153,8 @@ tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_st
         g->evaluated = true;
     }
     if ((s = pick(g, &token, err))) return s;
-    if (tn_token_is_end(g->tok, token) && !g->config.ignore_end) return finish(g, TN_STOP_END, text, n, stop, err);
+    if (tn_token_is_end(g->tok, token) && !g->config.ignore_end)
+        return finish(g, TN_STOP_END, text, n, stop, err);
     if ((s = tn_sampler_accept(g->sampler, token, err))) return s;
     if (!reserve(g, tn_stream_bound(g->tok, token))) return out_of_memory(err);
     g->last = token;
@@ -163,5 +169,9 @@ tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_st
     return TN_OK;
 }
 
-uint64_t tn_generator_n_tokens(const tn_generator *g) { return g->n_tokens; }
-int32_t tn_generator_token(const tn_generator *g) { return g->last; }
+uint64_t tn_generator_n_tokens(const tn_generator *g) {
+    return g->n_tokens;
+}
+int32_t tn_generator_token(const tn_generator *g) {
+    return g->last;
+}

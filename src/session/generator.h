@@ -28,7 +28,8 @@ tn_status tn_generator_new(tn_session *session, const tn_tokenizer *tok, const t
 void tn_generator_free(tn_generator *generator); /* NULL is fine */
 
 /* One token; (*text, *n) is what can be shown now, owned by the generator until its next call. */
-tn_status tn_generator_next(tn_generator *generator, const char **text, size_t *n, tn_stop *stop, tn_error *err);
+tn_status tn_generator_next(tn_generator *generator, const char **text, size_t *n, tn_stop *stop,
+                            tn_error *err);
 
 uint64_t tn_generator_n_tokens(const tn_generator *generator);
 int32_t tn_generator_token(const tn_generator *generator); /* the last one made, -1 before */

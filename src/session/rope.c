@@ -14,8 +14,8 @@ size_t tn_rope_tables_bytes(const tn_graph *graph, uint32_t n_batch) {
     return bytes;
 }
 
-tn_status tn_rope_tables_init(tn_rope_tables *out, const tn_graph *graph, uint32_t n_batch, uint8_t *memory, tn_arena *arena,
-                              tn_error *err) {
+tn_status tn_rope_tables_init(tn_rope_tables *out, const tn_graph *graph, uint32_t n_batch, uint8_t *memory,
+                              tn_arena *arena, tn_error *err) {
     out->tables = tn_arena_alloc(arena, graph->n_ropes, sizeof *out->tables);
     out->frequencies = tn_arena_alloc(arena, graph->n_ropes, sizeof *out->frequencies);
     for (uint32_t r = 0; r < graph->n_ropes; r++) {

@@ -17,8 +17,8 @@ typedef struct tn_rope_tables {
 size_t tn_rope_tables_bytes(const tn_graph *graph, uint32_t n_batch);
 
 /* For batches of up to n_batch tokens. memory: tn_rope_tables_bytes, 64-byte aligned, borrowed. */
-tn_status tn_rope_tables_init(tn_rope_tables *out, const tn_graph *graph, uint32_t n_batch, uint8_t *memory, tn_arena *arena,
-                              tn_error *err);
+tn_status tn_rope_tables_init(tn_rope_tables *out, const tn_graph *graph, uint32_t n_batch, uint8_t *memory,
+                              tn_arena *arena, tn_error *err);
 
 /* Fills every table for positions pos..pos + n - 1. */
 void tn_rope_tables_fill(const tn_rope_tables *rope, const tn_graph *graph, uint32_t pos, uint32_t n);

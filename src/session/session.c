@@ -19,16 +19,16 @@ struct tn_session {
     tn_kernels kernels;
     tn_plan plan;
     tn_pool *pool;
-    tn_kv *kv;              /* one a cache */
+    tn_kv *kv; /* one a cache */
     uint8_t *kv_memory, *scratch;
     uint64_t kv_bytes, scratch_bytes;
     tn_rope_tables rope;
-    float *logits;          /* n_outputs rows of logits_stride bytes */
+    float *logits; /* n_outputs rows of logits_stride bytes */
     size_t logits_stride;
     uint32_t position, n_rows; /* tokens so far; rows of logits that are valid */
-    uint32_t oldest;        /* first position that every ring still holds */
-    uint32_t ring;          /* smallest capacity of a ring; 0: no sliding window */
-    uint32_t window;        /* the largest window of those */
+    uint32_t oldest;           /* first position that every ring still holds */
+    uint32_t ring;             /* smallest capacity of a ring; 0: no sliding window */
+    uint32_t window;           /* the largest window of those */
 };
 
 static uint32_t whole_chunks(uint64_t n) {
@@ -41,8 +41,8 @@ static uint32_t capacity(const tn_cache_shape *shape, const tn_session_config *c
 }
 
 /* Sizes of one cache's k (v is the same); false on overflow. */
-static bool cache_bytes(const tn_cache_shape *shape, const tn_session_config *c, size_t elem_bytes, uint64_t *head_bytes,
-                        uint64_t *bytes) {
+static bool cache_bytes(const tn_cache_shape *shape, const tn_session_config *c, size_t elem_bytes,
+                        uint64_t *head_bytes, uint64_t *bytes) {
     return tn_mul_u64(capacity(shape, c), shape->head_dim * elem_bytes, head_bytes) &&
            tn_mul_u64(*head_bytes, shape->n_kv_heads, bytes) && *bytes < SIZE_MAX / 8;
 }
@@ -59,14 +59,18 @@ static tn_status measure(tn_session *s, tn_error *err) {
     if (status) return status;
     uint64_t total = 0, head, bytes, private_bytes, logits_bytes;
     for (uint32_t i = 0; i < s->graph->n_caches; i++)
-        if (!cache_bytes(&s->graph->caches[i], c, s->kernels.kv_bytes[c->kv], &head, &bytes) || !tn_add_u64(total, 2 * bytes, &total))
+        if (!cache_bytes(&s->graph->caches[i], c, s->kernels.kv_bytes[c->kv], &head, &bytes) ||
+            !tn_add_u64(total, 2 * bytes, &total))
             return too_large(err);
     s->kv_bytes = total;
     s->logits_stride = tn_round_up((size_t)c->n_vocab * sizeof(float), 64);
-    if (!tn_mul_u64(s->plan.private_bytes, c->n_threads, &private_bytes) || !tn_mul_u64(s->logits_stride, c->n_outputs, &logits_bytes) ||
-        !tn_add_u64(private_bytes, logits_bytes, &total) || !tn_add_u64(total, s->plan.shared_bytes, &total) || total > SIZE_MAX / 4)
+    if (!tn_mul_u64(s->plan.private_bytes, c->n_threads, &private_bytes) ||
+        !tn_mul_u64(s->logits_stride, c->n_outputs, &logits_bytes) ||
+        !tn_add_u64(private_bytes, logits_bytes, &total) ||
+        !tn_add_u64(total, s->plan.shared_bytes, &total) || total > SIZE_MAX / 4)
         return too_large(err);
-    s->scratch_bytes = total + tn_rope_tables_bytes(s->graph, c->n_batch) + 4096; /* each part starts on 64 bytes */
+    s->scratch_bytes =
+        total + tn_rope_tables_bytes(s->graph, c->n_batch) + 4096; /* each part starts on 64 bytes */
     return TN_OK;
 }
 
@@ -77,7 +81,8 @@ static tn_status choose_kernels(tn_session *s, tn_error *err) {
     return status;
 }
 
-tn_status tn_session_measure(const tn_graph *graph, const tn_session_config *config, tn_session_sizes *out, tn_error *err) {
+tn_status tn_session_measure(const tn_graph *graph, const tn_session_config *config, tn_session_sizes *out,
+                             tn_error *err) {
     tn_session s = {.graph = graph, .config = *config};
     tn_status status = choose_kernels(&s, err);
     if (!status) status = measure(&s, err);
@@ -92,8 +97,11 @@ static void place_caches(tn_session *s) {
         const tn_cache_shape *shape = &s->graph->caches[i];
         uint64_t head = 0, bytes = 0;
         cache_bytes(shape, &s->config, s->kernels.kv_bytes[s->config.kv], &head, &bytes);
-        s->kv[i] = (tn_kv){.k = at, .v = at + bytes, .head_stride = head,
-                           .pos_stride = shape->head_dim * s->kernels.kv_bytes[s->config.kv], .capacity = capacity(shape, &s->config)};
+        s->kv[i] = (tn_kv){.k = at,
+                           .v = at + bytes,
+                           .head_stride = head,
+                           .pos_stride = shape->head_dim * s->kernels.kv_bytes[s->config.kv],
+                           .capacity = capacity(shape, &s->config)};
         at += 2 * bytes;
         if (!shape->window || s->kv[i].capacity >= s->config.n_ctx) continue; /* it keeps all positions */
         if (!s->ring || s->kv[i].capacity < s->ring) s->ring = s->kv[i].capacity;
@@ -107,15 +115,19 @@ static tn_status allocate(tn_session *s, tn_error *err) {
     s->kv = tn_arena_alloc(&s->arena, s->graph->n_caches, sizeof *s->kv);
     if (!s->kv_memory || !s->scratch || !s->kv)
         return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL,
-                       "%llu MiB for the cache of %u positions and %llu MiB of scratch were refused", (unsigned long long)s->kv_bytes >> 20,
-                       s->config.n_ctx, (unsigned long long)s->scratch_bytes >> 20);
+                       "%llu MiB for the cache of %u positions and %llu MiB of scratch were refused",
+                       (unsigned long long)s->kv_bytes >> 20, s->config.n_ctx,
+                       (unsigned long long)s->scratch_bytes >> 20);
     place_caches(s);
-    uint8_t *at = s->scratch + s->plan.private_bytes * s->config.n_threads + tn_round_up(s->plan.shared_bytes, 64);
+    uint8_t *at =
+        s->scratch + s->plan.private_bytes * s->config.n_threads + tn_round_up(s->plan.shared_bytes, 64);
     s->logits = (float *)(void *)at;
-    return tn_rope_tables_init(&s->rope, s->graph, s->config.n_batch, at + s->logits_stride * s->config.n_outputs, &s->arena, err);
+    return tn_rope_tables_init(&s->rope, s->graph, s->config.n_batch,
+                               at + s->logits_stride * s->config.n_outputs, &s->arena, err);
 }
 
-tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config, tn_session **out, tn_error *err) {
+tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config, tn_session **out,
+                         tn_error *err) {
     *out = NULL;
     tn_session *s = calloc(1, sizeof *s);
     if (!s) return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL, "out of memory");
@@ -162,7 +174,8 @@ static void run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_
     tn_run_program(&run);
     s->position += n;
     s->n_rows += n_outputs;
-    if (s->ring && s->position > s->ring && s->position - s->ring > s->oldest) s->oldest = s->position - s->ring;
+    if (s->ring && s->position > s->ring && s->position - s->ring > s->oldest)
+        s->oldest = s->position - s->ring;
 }
 
 static tn_status check_finite(const tn_session *s, uint32_t first_row, tn_error *err) {
@@ -171,21 +184,25 @@ static tn_status check_finite(const tn_session *s, uint32_t first_row, tn_error 
         float sum = 0;
         for (uint32_t i = 0; i < s->config.n_vocab; i++) sum += row[i] - row[i]; /* NaN where not finite */
         if (sum != 0)
-            return tn_fail(err, TN_ERR_NUMERIC, "cannot compute", NULL, "the logits at position %u are not finite", s->position - s->n_rows + r);
+            return tn_fail(err, TN_ERR_NUMERIC, "cannot compute", NULL,
+                           "the logits at position %u are not finite", s->position - s->n_rows + r);
     }
     return TN_OK;
 }
 
-static tn_status check_ids(const tn_session *s, const int32_t *ids, size_t n, uint32_t n_outputs, tn_error *err) {
+static tn_status check_ids(const tn_session *s, const int32_t *ids, size_t n, uint32_t n_outputs,
+                           tn_error *err) {
     if (n == 0 || n_outputs > n || n_outputs > s->config.n_outputs)
-        return tn_fail(err, TN_ERR_ARG, "cannot compute", NULL, "%zu tokens and %u rows of logits asked for, at most %u kept", n, n_outputs,
+        return tn_fail(err, TN_ERR_ARG, "cannot compute", NULL,
+                       "%zu tokens and %u rows of logits asked for, at most %u kept", n, n_outputs,
                        s->config.n_outputs);
     if (n > s->config.n_ctx - s->position)
-        return tn_fail(err, TN_ERR_FULL, "the context is full", NULL, "%u of %u positions used, %zu more asked for", s->position,
-                       s->config.n_ctx, n);
+        return tn_fail(err, TN_ERR_FULL, "the context is full", NULL,
+                       "%u of %u positions used, %zu more asked for", s->position, s->config.n_ctx, n);
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= s->config.n_vocab)
-            return tn_fail(err, TN_ERR_ARG, "cannot compute", NULL, "token %d is not in the vocabulary of %u", ids[i], s->config.n_vocab);
+            return tn_fail(err, TN_ERR_ARG, "cannot compute", NULL, "token %d is not in the vocabulary of %u",
+                           ids[i], s->config.n_vocab);
     return TN_OK;
 }
 
@@ -195,7 +212,8 @@ tn_status tn_session_eval(tn_session *s, const int32_t *ids, size_t n, uint32_t 
     s->n_rows = 0;
     const size_t first_output = n - n_outputs;
     for (size_t at = 0; at < n;) {
-        const size_t left = n - at, take = left < s->config.n_batch ? left : s->config.n_batch, end = at + take;
+        const size_t left = n - at, take = left < s->config.n_batch ? left : s->config.n_batch,
+                     end = at + take;
         const size_t outputs = end > first_output ? end - (at > first_output ? at : first_output) : 0;
         const uint32_t first_row = s->n_rows;
         run_batch(s, ids + at, (uint32_t)take, (uint32_t)outputs);
@@ -208,17 +226,27 @@ tn_status tn_session_eval(tn_session *s, const int32_t *ids, size_t n, uint32_t 
 }
 
 const float *tn_session_logits(const tn_session *s, uint32_t i) {
-    return i < s->n_rows ? (const float *)(const void *)((const uint8_t *)s->logits + i * s->logits_stride) : NULL;
+    return i < s->n_rows ? (const float *)(const void *)((const uint8_t *)s->logits + i * s->logits_stride)
+                         : NULL;
 }
 
-uint32_t tn_session_position(const tn_session *s) { return s->position; }
-const tn_session_config *tn_session_config_of(const tn_session *s) { return &s->config; }
-const char *tn_session_isa(const tn_session *s) { return tn_isa_name(s->kernels.isa); }
-uint32_t tn_session_n_barriers(const tn_session *s) { return tn_pool_n_meetings(s->pool); }
+uint32_t tn_session_position(const tn_session *s) {
+    return s->position;
+}
+const tn_session_config *tn_session_config_of(const tn_session *s) {
+    return &s->config;
+}
+const char *tn_session_isa(const tn_session *s) {
+    return tn_isa_name(s->kernels.isa);
+}
+uint32_t tn_session_n_barriers(const tn_session *s) {
+    return tn_pool_n_meetings(s->pool);
+}
 
 uint32_t tn_session_truncate(tn_session *s, uint32_t position) {
     if (position >= s->position) return s->position;
-    const uint32_t needed = position > s->window ? position - s->window : 0; /* the oldest one the next token sees */
+    const uint32_t needed =
+        position > s->window ? position - s->window : 0; /* the oldest one the next token sees */
     s->position = s->ring && needed < s->oldest ? 0 : position;
     if (s->position == 0) s->oldest = 0;
     s->n_rows = 0;

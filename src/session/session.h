@@ -27,14 +27,17 @@ typedef struct tn_session_sizes {
 } tn_session_sizes;
 
 /* What a session would reserve. */
-tn_status tn_session_measure(const tn_graph *graph, const tn_session_config *config, tn_session_sizes *out, tn_error *err);
+tn_status tn_session_measure(const tn_graph *graph, const tn_session_config *config, tn_session_sizes *out,
+                             tn_error *err);
 
 /* The graph must outlive the session. Chooses the kernels (TERN_ISA). */
-tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config, tn_session **out, tn_error *err);
+tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config, tn_session **out,
+                         tn_error *err);
 void tn_session_free(tn_session *session); /* NULL is fine */
 
 /* Appends n tokens and keeps the logits of the last n_outputs. On failure the position is where the last whole batch ended. */
-tn_status tn_session_eval(tn_session *session, const int32_t *ids, size_t n, uint32_t n_outputs, tn_error *err);
+tn_status tn_session_eval(tn_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
+                          tn_error *err);
 
 const float *tn_session_logits(const tn_session *session, uint32_t i); /* NULL: no such row */
 uint32_t tn_session_position(const tn_session *session);

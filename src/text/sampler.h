@@ -11,11 +11,11 @@
 
 typedef struct tn_sampler_params {
     uint64_t seed;
-    float temperature;    /* 0: greedy, the lowest id among equals */
-    int32_t top_k;        /* 0: all */
-    float top_p;          /* 1: all (Holtzman et al. 2019) */
-    float min_p;          /* 0: all (Nguyen et al. 2024) */
-    float repeat_penalty; /* 1: none (Keskar et al. 2019, section 4.1) */
+    float temperature;     /* 0: greedy, the lowest id among equals */
+    int32_t top_k;         /* 0: all */
+    float top_p;           /* 1: all (Holtzman et al. 2019) */
+    float min_p;           /* 0: all (Nguyen et al. 2024) */
+    float repeat_penalty;  /* 1: none (Keskar et al. 2019, section 4.1) */
     int32_t repeat_last_n; /* tokens looked back on; 0: none, -1: all */
 } tn_sampler_params;
 

@@ -141,7 +141,8 @@ static tn_status load_specials(tn_tokenizer *tok, tn_error *err) {
     size_t n = 0, n_marked = 0;
     for (uint32_t i = 0; i < tok->n_tokens; i++) {
         n += is_special(&tok->tokens[i]);
-        if (needs_marks(tok, &tok->tokens[i])) n_marked += tok->tokens[i].text_len * (size_t)TN_SPACE_MARK_LEN;
+        if (needs_marks(tok, &tok->tokens[i]))
+            n_marked += tok->tokens[i].text_len * (size_t)TN_SPACE_MARK_LEN;
     }
     tn_special *list = calloc(n + 1, sizeof *list);
     char *dst = tok->marked = malloc(n_marked + 1);

@@ -15,16 +15,17 @@
 typedef struct tn_tokenizer tn_tokenizer;
 
 typedef enum tn_token_type { /* numbered as in GGUF */
-    TN_TOKEN_NORMAL = 1,
-    TN_TOKEN_UNKNOWN,
-    TN_TOKEN_CONTROL,
-    TN_TOKEN_USER_DEFINED,
-    TN_TOKEN_UNUSED,
-    TN_TOKEN_BYTE,
+                             TN_TOKEN_NORMAL = 1,
+                             TN_TOKEN_UNKNOWN,
+                             TN_TOKEN_CONTROL,
+                             TN_TOKEN_USER_DEFINED,
+                             TN_TOKEN_UNUSED,
+                             TN_TOKEN_BYTE,
 } tn_token_type;
 
 /* pre_override, if not NULL, is the pre-tokenizer to use whatever the file says. Errors name the metadata key. */
-tn_status tn_tokenizer_new(const tn_vocab_source *source, const char *pre_override, tn_tokenizer **out, tn_error *err);
+tn_status tn_tokenizer_new(const tn_vocab_source *source, const char *pre_override, tn_tokenizer **out,
+                           tn_error *err);
 void tn_tokenizer_free(tn_tokenizer *tok); /* NULL is fine */
 
 typedef enum tn_tokenize_flags {
@@ -36,8 +37,8 @@ typedef enum tn_tokenize_flags {
  * itself, as a byte token or the vocabulary's byte character; one that the vocabulary does not have becomes the unknown
  * token or else U+FFFD; nothing is dropped. BOS and EOS that the text itself already has are not added again. In SentencePiece
  * vocabularies each stretch between control tokens begins with the added space. Linear time, bounded stack. */
-tn_status tn_tokenize(const tn_tokenizer *tok, const char *text, size_t n, unsigned flags, int32_t **ids, size_t *n_ids,
-                      tn_error *err);
+tn_status tn_tokenize(const tn_tokenizer *tok, const char *text, size_t n, unsigned flags, int32_t **ids,
+                      size_t *n_ids, tn_error *err);
 
 uint32_t tn_tokenizer_n_tokens(const tn_tokenizer *tok);
 

@@ -22,7 +22,7 @@ struct tn_tokenizer {
     uint32_t n_tokens;
     char *decoded;
     char *marked; /* texts of user-defined tokens with their spaces marked, as SentencePiece meets them */
-    bool spm;              /* SentencePiece; else byte-level BPE */
+    bool spm;     /* SentencePiece; else byte-level BPE */
     tn_text_index by_text; /* the tokens that merging may reach: all but control, unknown and byte tokens */
     tn_pair_index merges;  /* byte-level BPE */
     tn_pretok *pretok;     /* byte-level BPE */

@@ -27,17 +27,31 @@ static void expressions_mean_what_arithmetic_says(void **state) {
     static const struct {
         const char *text;
         double value;
-    } good[] = {{"1 + 2 * 3", 7}, {"(1 + 2) * 3", 9}, {"7 % 4 - 1", 2}, {"x / 5", 2.4}, {"-x + 1", -11}, {"!0 + !5", 1},
-                {"1 < 2 && 3 >= 3", 1}, {"0 || x == 12", 1}, {"1 != 1", 0}, {"if(x > 3, 10, 20)", 10}, {"if(kind.yes, 1, 2)", 1},
-                {"sqrt(x * 3)", 6}, {"min(3, x) + max(3, x)", 15}, {"0.5 * 8", 4}, {"10 - 3 - 2", 5}, {"2 * (3 + 4) % 5", 4}};
+    } good[] = {{"1 + 2 * 3", 7},
+                {"(1 + 2) * 3", 9},
+                {"7 % 4 - 1", 2},
+                {"x / 5", 2.4},
+                {"-x + 1", -11},
+                {"!0 + !5", 1},
+                {"1 < 2 && 3 >= 3", 1},
+                {"0 || x == 12", 1},
+                {"1 != 1", 0},
+                {"if(x > 3, 10, 20)", 10},
+                {"if(kind.yes, 1, 2)", 1},
+                {"sqrt(x * 3)", 6},
+                {"min(3, x) + max(3, x)", 15},
+                {"0.5 * 8", 4},
+                {"10 - 3 - 2", 5},
+                {"2 * (3 + 4) % 5", 4}};
     double v;
     const char *why;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         if (!tn_expr_eval(good[i].text, lookup, NULL, &v, &why)) fail_msg("%s: %s", good[i].text, why);
         if (v != good[i].value) fail_msg("%s gives %g", good[i].text, v);
     }
-    static const char *const bad[] = {"", "1 +", "(1", "1 2", "y", "x / 0", "x % (3 - 3)", "if(1, 2)", "foo(1)", "sqrt(1, 2)", "1..2",
-                                      "kind.no", "* 3", "if(1,2,3,4)"};
+    static const char *const bad[] = {"",      "1 +",         "(1",       "1 2",        "y",
+                                      "x / 0", "x % (3 - 3)", "if(1, 2)", "foo(1)",     "sqrt(1, 2)",
+                                      "1..2",  "kind.no",     "* 3",      "if(1,2,3,4)"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (tn_expr_eval(bad[i], lookup, NULL, &v, &why)) fail_msg("'%s' was accepted", bad[i]);
     char deep[100001];
@@ -63,14 +77,26 @@ static void built_in_descriptions_parse(void **state) {
 }
 
 /* A small description, with one line replaced. */
-static const char *const lines[] = {
-    "name: toy", "hparams:", "  n_layers: {key: block_count, min: 1, max: 9}", "  n_embd: {key: e, min: 1, max: 64}",
-    "  n_ctx_train: {key: c, min: 1, max: 64}", "  eps: {key: eps, type: float, above: 0, max: 1}",
-    "  kind: {key: kind, type: choice, values: [yes, no], default: no}", "checks: [n_embd % 2 == 0]", "tensors:",
-    "  table: {name: t, shape: [n_embd, n_vocab]}", "layer_tensors:", "  n: {name: \"b.{i}.n\", shape: [n_embd]}",
-    "  g: {name: \"b.{i}.g\", shape: [n_embd, n_embd], optional: true}", "embed: {table: table, scale: sqrt(n_embd)}", "block:",
-    "  - norm: {weight: n, eps: eps}", "  - mlp: {gate: g, up: g, down: g, activation: silu}", "  - residual", "head:",
-    "  - logits: {weight: table}"};
+static const char *const lines[] = {"name: toy",
+                                    "hparams:",
+                                    "  n_layers: {key: block_count, min: 1, max: 9}",
+                                    "  n_embd: {key: e, min: 1, max: 64}",
+                                    "  n_ctx_train: {key: c, min: 1, max: 64}",
+                                    "  eps: {key: eps, type: float, above: 0, max: 1}",
+                                    "  kind: {key: kind, type: choice, values: [yes, no], default: no}",
+                                    "checks: [n_embd % 2 == 0]",
+                                    "tensors:",
+                                    "  table: {name: t, shape: [n_embd, n_vocab]}",
+                                    "layer_tensors:",
+                                    "  n: {name: \"b.{i}.n\", shape: [n_embd]}",
+                                    "  g: {name: \"b.{i}.g\", shape: [n_embd, n_embd], optional: true}",
+                                    "embed: {table: table, scale: sqrt(n_embd)}",
+                                    "block:",
+                                    "  - norm: {weight: n, eps: eps}",
+                                    "  - mlp: {gate: g, up: g, down: g, activation: silu}",
+                                    "  - residual",
+                                    "head:",
+                                    "  - logits: {weight: table}"};
 enum { N_LINES = sizeof lines / sizeof *lines };
 
 static tn_status parse_with(int changed, const char *text, tn_error *err) {
@@ -101,8 +127,10 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
         {2, "  n_layers: {min: 1, max: 9}", "toy.yaml:", "expected text"},
         {2, "  n_layers: {key: block_count, min: 1}", ":3:13", "missing range"},
         {2, "  n_layers: {key: block_count, min: one, max: 9}", ":3:37", "expected a number"},
-        {2, "  n_layers: {key: b, min: 1, max: 9, default: n_embd}", ":3:47", "n_embd"}, /* only names above */
-        {3, "  n_embd: {key: e, min: 1, max: 64}\n  n_embd: {key: e, min: 1, max: 64}", ":5:3", "given twice: 'n_embd'"},
+        {2, "  n_layers: {key: b, min: 1, max: 9, default: n_embd}", ":3:47",
+         "n_embd"}, /* only names above */
+        {3, "  n_embd: {key: e, min: 1, max: 64}\n  n_embd: {key: e, min: 1, max: 64}", ":5:3",
+         "given twice: 'n_embd'"},
         {5, "  eps: {key: eps, type: double, above: 0, max: 1}", ":6:25", "expected int, float or choice"},
         {7, "checks: [n_embed % 2 == 0]", ":8:10", "n_embed"},
         {7, "checks: 3", ":8:9", "list of expressions"},
@@ -115,7 +143,8 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
         {15, "  - norm: {weight: n}", ":16:11", "missing field 'eps'"},
         {15, "  - norm: {weight: m, eps: eps}", ":16:20", "unknown tensor in 'weight'"},
         {15, "  - norm: {weight: n, eps: kind}", ":16:28", "kind"},
-        {16, "  - mlp: {gate: g, up: g, down: g, activation: tanh}", ":17:48", "unknown value of 'activation'"},
+        {16, "  - mlp: {gate: g, up: g, down: g, activation: tanh}", ":17:48",
+         "unknown value of 'activation'"},
         {17, "  - logits: {weight: table}", ":18:5", "logits ends the head"},
         {19, "  - norm: {weight: n, eps: eps}", ":20:20", "a layer's tensor outside the block"},
         {19, "  - residual", ":20:5", "logits ends the head"},

@@ -26,18 +26,36 @@ static void make_tokenizer(fixture *f) {
     static uint32_t len[N_VOCAB];
     static float scores[N_VOCAB];
     static int32_t types[N_VOCAB];
-    static const char *const parts[] = {"a", "be", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x99\x82", "xyz", "\xE2\x96\x81"};
+    static const char *const parts[] = {"a",   "be",          "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x99\x82",
+                                        "xyz", "\xE2\x96\x81"};
     for (int i = 0; i < N_VOCAB; i++) {
-        types[i] = i == 0 ? TN_TOKEN_UNKNOWN : i < FIRST_BYTE ? TN_TOKEN_CONTROL : i < FIRST_PIECE ? TN_TOKEN_BYTE : TN_TOKEN_NORMAL;
-        if (i < FIRST_BYTE) snprintf(storage[i], 16, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
-        else if (i < FIRST_PIECE) snprintf(storage[i], 16, "<0x%02X>", i - FIRST_BYTE);
-        else snprintf(storage[i], 16, "%s%s", parts[i % 7], parts[i / 7 % 7]);
+        types[i] = i == 0            ? TN_TOKEN_UNKNOWN
+                   : i < FIRST_BYTE  ? TN_TOKEN_CONTROL
+                   : i < FIRST_PIECE ? TN_TOKEN_BYTE
+                                     : TN_TOKEN_NORMAL;
+        if (i < FIRST_BYTE)
+            snprintf(storage[i], 16, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
+        else if (i < FIRST_PIECE)
+            snprintf(storage[i], 16, "<0x%02X>", i - FIRST_BYTE);
+        else
+            snprintf(storage[i], 16, "%s%s", parts[i % 7], parts[i / 7 % 7]);
         text[i] = storage[i];
         len[i] = (uint32_t)strlen(storage[i]);
         scores[i] = (float)-i;
     }
-    const tn_vocab_source v = {.model = "llama", .n_tokens = N_VOCAB, .token_text = text, .token_len = len, .scores = scores, .types = types,
-                               .bos = 1, .eos = 2, .eot = -1, .unk = 0, .add_bos = 1, .add_eos = -1, .add_space_prefix = 0};
+    const tn_vocab_source v = {.model = "llama",
+                               .n_tokens = N_VOCAB,
+                               .token_text = text,
+                               .token_len = len,
+                               .scores = scores,
+                               .types = types,
+                               .bos = 1,
+                               .eos = 2,
+                               .eot = -1,
+                               .unk = 0,
+                               .add_bos = 1,
+                               .add_eos = -1,
+                               .add_space_prefix = 0};
     tn_error err = {0};
     if (tn_tokenizer_new(&v, NULL, &f->tok, &err)) fail_msg("%s", err.message);
 }
@@ -51,7 +69,8 @@ static int setup(void **state) {
     const tn_model_options options = {0};
     tn_status s = tn_model_open(path, &options, &f.model, NULL);
     unlink(path);
-    const tn_session_config c = {.n_ctx = N_CTX, .n_batch = 16, .n_outputs = 1, .n_threads = 1, .n_vocab = N_VOCAB, .kv = TN_KV_F16};
+    const tn_session_config c = {
+        .n_ctx = N_CTX, .n_batch = 16, .n_outputs = 1, .n_threads = 1, .n_vocab = N_VOCAB, .kv = TN_KV_F16};
     if (s || tn_session_new(&f.model->graph, &c, &f.session, NULL)) return -1;
     make_tokenizer(&f);
     *state = &f;
@@ -66,8 +85,10 @@ static int teardown(void **state) {
     return 0;
 }
 
-static const tn_generator_config sampled = {.sampling = {.seed = 5, .temperature = 3, .top_p = 1, .repeat_penalty = 1},
-                                            .max_tokens = UINT64_MAX, .ignore_end = true};
+static const tn_generator_config sampled = {
+    .sampling = {.seed = 5, .temperature = 3, .top_p = 1, .repeat_penalty = 1},
+    .max_tokens = UINT64_MAX,
+    .ignore_end = true};
 
 /* Generates from a prompt of two tokens; returns the text (static) and how it ended. Every piece is whole characters. */
 static const char *generate(fixture *f, const tn_generator_config *c, tn_stop *stop, uint64_t *n_tokens) {

@@ -433,7 +433,8 @@ static void test_chunked_attention_equals_the_textbook_softmax(void **state) {
         fill_floats(q, DIM, ORDINARY);
         size_t to = 1 + rng_below(POSITIONS), from = turn % 2 ? rng_below(to) : 0;
         double largest = 0, scale = 0.125;
-        for (size_t i = 0; i < POSITIONS * DIM; i++) { /* not fmax: gcc 12 for aarch64 fails on its reduction */
+        for (size_t i = 0; i < POSITIONS * DIM;
+             i++) { /* not fmax: gcc 12 for aarch64 fails on its reduction */
             double magnitude = fabs((double)cache_v[i]);
             if (magnitude > largest) largest = magnitude;
         }

@@ -22,7 +22,8 @@ static void write_changed(char *path, const char *from, const char *to) {
     if (!at) fail_msg("the description no longer says '%s'", from);
     int fd = mkstemp(path);
     const size_t before = (size_t)(at - text), after = strlen(at + strlen(from));
-    assert_true(write(fd, text, before) == (ssize_t)before && write(fd, to, strlen(to)) == (ssize_t)strlen(to) &&
+    assert_true(write(fd, text, before) == (ssize_t)before &&
+                write(fd, to, strlen(to)) == (ssize_t)strlen(to) &&
                 write(fd, at + strlen(from), after) == (ssize_t)after && close(fd) == 0);
 }
 

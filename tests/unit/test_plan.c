@@ -50,7 +50,8 @@ static void steps_hold_what_the_design_says(void **state) {
     for (int s = 0; s < 5; s++) {
         assert_int_equal(g->steps[s].end - g->steps[s].first, counts[s]);
         assert_int_equal(g->steps[s].mats - g->steps[s].first, rows[s]);
-        for (int i = 0; i < counts[s]; i++) assert_int_equal(g->ops[g->steps[s].first + i].kind, expected[s][i]);
+        for (int i = 0; i < counts[s]; i++)
+            assert_int_equal(g->ops[g->steps[s].first + i].kind, expected[s][i]);
         assert_int_equal(g->steps[s].heads, s == 1);
     }
     tn_model_close(m);
@@ -86,9 +87,12 @@ static void living_values_do_not_overlap(void **state) {
             for (int32_t b = 0; b < a; b++) {
                 const tn_value *vb = &m->graph.values[b];
                 const tn_place *pb = &plan.places[b];
-                if (b == m->graph.logits || va->producer_step > vb->last_use_step || vb->producer_step > va->last_use_step) continue;
+                if (b == m->graph.logits || va->producer_step > vb->last_use_step ||
+                    vb->producer_step > va->last_use_step)
+                    continue;
                 pairs++;
-                assert_true(pa->shared + pa->stride * pa->max_rows <= pb->shared || pb->shared + pb->stride * pb->max_rows <= pa->shared);
+                assert_true(pa->shared + pa->stride * pa->max_rows <= pb->shared ||
+                            pb->shared + pb->stride * pb->max_rows <= pa->shared);
             }
         }
         assert_true(pairs > 20);

@@ -17,19 +17,34 @@
 static atomic_ulong n_allocations;
 
 #if defined(__SANITIZE_ADDRESS__)
-int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *, size_t), void (*free_hook)(const volatile void *));
-static void count_malloc(const volatile void *p, size_t n) { (void)p, (void)n, atomic_fetch_add(&n_allocations, 1); }
-static void count_free(const volatile void *p) { (void)p; }
-static void install_counter(void) { __sanitizer_install_malloc_and_free_hooks(count_malloc, count_free); }
+int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *, size_t),
+                                              void (*free_hook)(const volatile void *));
+static void count_malloc(const volatile void *p, size_t n) {
+    (void)p, (void)n, atomic_fetch_add(&n_allocations, 1);
+}
+static void count_free(const volatile void *p) {
+    (void)p;
+}
+static void install_counter(void) {
+    __sanitizer_install_malloc_and_free_hooks(count_malloc, count_free);
+}
 #else
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t align, size_t n);
-void *malloc(size_t n) { return atomic_fetch_add(&n_allocations, 1), __libc_malloc(n); }
-void *calloc(size_t n, size_t size) { return atomic_fetch_add(&n_allocations, 1), __libc_calloc(n, size); }
-void *realloc(void *p, size_t n) { return atomic_fetch_add(&n_allocations, 1), __libc_realloc(p, n); }
-void *aligned_alloc(size_t align, size_t n) { return atomic_fetch_add(&n_allocations, 1), __libc_memalign(align, n); }
+void *malloc(size_t n) {
+    return atomic_fetch_add(&n_allocations, 1), __libc_malloc(n);
+}
+void *calloc(size_t n, size_t size) {
+    return atomic_fetch_add(&n_allocations, 1), __libc_calloc(n, size);
+}
+void *realloc(void *p, size_t n) {
+    return atomic_fetch_add(&n_allocations, 1), __libc_realloc(p, n);
+}
+void *aligned_alloc(size_t align, size_t n) {
+    return atomic_fetch_add(&n_allocations, 1), __libc_memalign(align, n);
+}
 static void install_counter(void) {}
 #endif
 
@@ -47,8 +62,12 @@ static tn_model *open_tiny(const tiny_shape *shape) {
 }
 
 static tn_session *new_session(const tn_model *m, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads) {
-    const tn_session_config c = {.n_ctx = n_ctx, .n_batch = n_batch, .n_outputs = 1, .n_threads = n_threads,
-                                 .n_vocab = m->hparams.n_vocab, .kv = TN_KV_F16};
+    const tn_session_config c = {.n_ctx = n_ctx,
+                                 .n_batch = n_batch,
+                                 .n_outputs = 1,
+                                 .n_threads = n_threads,
+                                 .n_vocab = m->hparams.n_vocab,
+                                 .kv = TN_KV_F16};
     tn_session *s = NULL;
     tn_error err = {0};
     if (tn_session_new(&m->graph, &c, &s, &err)) fail_msg("%s", err.message);
@@ -65,7 +84,9 @@ static void eval(tn_session *s, const int32_t *ids, size_t n) {
     if (tn_session_eval(s, ids, n, 1, &err)) fail_msg("%s", err.message);
 }
 
-static size_t row_bytes(const tn_model *m) { return m->hparams.n_vocab * sizeof(float); }
+static size_t row_bytes(const tn_model *m) {
+    return m->hparams.n_vocab * sizeof(float);
+}
 
 /* ---- Tests ------------------------------------------------------------------------------------------------------ */
 
@@ -100,7 +121,8 @@ static void logits_do_not_depend_on_cuts_or_threads(void **state) {
         for (int b = 0; b < 4; b++)
             for (int e = 0; e < 4; e++) {
                 tn_session *s = new_session(m, 512, batches[b], 1 + (uint32_t)(b + e) % 3);
-                for (size_t at = 0; at < 200; at += evals[e]) eval(s, ids + at, 200 - at < evals[e] ? 200 - at : evals[e]);
+                for (size_t at = 0; at < 200; at += evals[e])
+                    eval(s, ids + at, 200 - at < evals[e] ? 200 - at : evals[e]);
                 assert_int_equal(tn_session_position(s), 200);
                 assert_memory_equal(tn_session_logits(s, 0), tn_session_logits(whole, 0), row_bytes(m));
                 tn_session_free(s);
@@ -140,15 +162,22 @@ static void rows_of_logits_are_those_of_single_evals(void **state) {
     tn_model *m = open_tiny(&tiny_llama);
     int32_t ids[20];
     make_ids(ids, 20, m->hparams.n_vocab);
-    tn_session_config c = {.n_ctx = 64, .n_batch = 6, .n_outputs = 6, .n_threads = 2, .n_vocab = m->hparams.n_vocab, .kv = TN_KV_F32};
+    tn_session_config c = {.n_ctx = 64,
+                           .n_batch = 6,
+                           .n_outputs = 6,
+                           .n_threads = 2,
+                           .n_vocab = m->hparams.n_vocab,
+                           .kv = TN_KV_F32};
     tn_session *s, *one = new_session(m, 64, 6, 1);
     tn_session_free(one);
     assert_int_equal(tn_session_new(&m->graph, &c, &s, NULL), TN_OK);
     assert_int_equal(tn_session_new(&m->graph, &c, &one, NULL), TN_OK);
-    assert_int_equal(tn_session_eval(s, ids, 20, 5, NULL), TN_OK); /* batches of 6, 6, 6, 2: outputs from two of them */
+    assert_int_equal(tn_session_eval(s, ids, 20, 5, NULL),
+                     TN_OK); /* batches of 6, 6, 6, 2: outputs from two of them */
     for (uint32_t i = 0; i < 20; i++) {
         eval(one, &ids[i], 1);
-        if (i >= 15) assert_memory_equal(tn_session_logits(one, 0), tn_session_logits(s, i - 15), row_bytes(m));
+        if (i >= 15)
+            assert_memory_equal(tn_session_logits(one, 0), tn_session_logits(s, i - 15), row_bytes(m));
     }
     assert_null(tn_session_logits(s, 5));
     tn_session_free(s);
@@ -169,8 +198,14 @@ static void errors_leave_the_session_usable(void **state) {
     uint32_t seen = 0;
     tn_error err;
     make_ids(ids, 64, m->hparams.n_vocab);
-    tn_session_config c = {.n_ctx = 64, .n_batch = 8, .n_outputs = 2, .n_threads = 2, .n_vocab = m->hparams.n_vocab, .kv = TN_KV_F16,
-                           .progress = stop_after_two, .user = &seen};
+    tn_session_config c = {.n_ctx = 64,
+                           .n_batch = 8,
+                           .n_outputs = 2,
+                           .n_threads = 2,
+                           .n_vocab = m->hparams.n_vocab,
+                           .kv = TN_KV_F16,
+                           .progress = stop_after_two,
+                           .user = &seen};
     tn_session *s;
     assert_int_equal(tn_session_new(&m->graph, &c, &s, NULL), TN_OK);
     assert_int_equal(tn_session_eval(s, bad, 2, 1, &err), TN_ERR_ARG);

@@ -171,7 +171,8 @@ static void user_defined_spaces_match_marked_text(void **state) {
     start_spm(&v);
     v.source.add_space_prefix = 0;
     int32_t space = add(&v, "\xE2\x96\x81", TN_TOKEN_NORMAL, -5), x = add(&v, "x", TN_TOKEN_NORMAL, -6);
-    int32_t two = add(&v, "  ", TN_TOKEN_USER_DEFINED, -1000), four = add(&v, "    ", TN_TOKEN_USER_DEFINED, -1000);
+    int32_t two = add(&v, "  ", TN_TOKEN_USER_DEFINED, -1000),
+            four = add(&v, "    ", TN_TOKEN_USER_DEFINED, -1000);
     tn_tokenizer *tok = load(&v);
     EXPECT(tok, "    x", 0, four, x);
     EXPECT(tok, "x  x x", 0, x, two, x, space, x);

@@ -26,7 +26,8 @@ static uint32_t tiny_random(uint64_t *state) {
     return (uint32_t)(*state >> 33);
 }
 
-static void tiny_put(tiny_tensor *list, size_t *count, const char *format, uint32_t layer, uint64_t k, uint64_t n) {
+static void tiny_put(tiny_tensor *list, size_t *count, const char *format, uint32_t layer, uint64_t k,
+                     uint64_t n) {
     snprintf(list[*count].name, sizeof list->name, format, layer);
     list[*count].k = k;
     list[(*count)++].n = n;
@@ -35,7 +36,8 @@ static void tiny_put(tiny_tensor *list, size_t *count, const char *format, uint3
 static size_t tiny_list(const tiny_shape *s, tiny_tensor *t) {
     size_t c = 0;
     const bool gemma = !strcmp(s->arch, "gemma3");
-    const uint64_t e = s->n_embd, q = (uint64_t)s->n_heads * s->head_dim, kv = (uint64_t)s->n_kv_heads * s->head_dim;
+    const uint64_t e = s->n_embd, q = (uint64_t)s->n_heads * s->head_dim,
+                   kv = (uint64_t)s->n_kv_heads * s->head_dim;
     tiny_put(t, &c, "token_embd.weight", 0, e, s->n_vocab);
     tiny_put(t, &c, "output_norm.weight", 0, e, 0);
     for (uint32_t i = 0; i < s->n_layers; i++) {
@@ -71,7 +73,8 @@ static uint64_t tiny_bytes(const tiny_shape *s, const tiny_tensor *t) {
 static void tiny_data(gb *b, const tiny_shape *s, const tiny_tensor *t, uint64_t *rng) {
     if (t->n == 0 || !s->q8_0) {
         for (uint64_t i = 0; i < t->k * (t->n ? t->n : 1); i++) {
-            float v = ((float)tiny_random(rng) / 2147483648.0f - 0.5f) * (t->n ? 0.35f : 0.5f) + (t->n ? 0 : 1);
+            float v =
+                ((float)tiny_random(rng) / 2147483648.0f - 0.5f) * (t->n ? 0.35f : 0.5f) + (t->n ? 0 : 1);
             gb_bytes(b, &v, 4);
         }
     } else {
