@@ -295,7 +295,7 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
     return TN_OK;
 }
 
-/* The largest context whose cache, beside the rest, fits the memory available; found by halving, then by steps. */
+/* The largest context whose cache, beside the rest, fits the memory available: bit by bit from the highest. */
 static tn_status measure(const tern_model *model, const tn_session_config *c, tern_memory *out, tn_error *e) {
     tn_session_sizes sizes;
     tn_status s = tn_session_measure(&model->m->graph, c, &sizes, e);

@@ -11,22 +11,11 @@
 #include "src/plan/plan.h"
 #include "tests/unit/tiny_model.h"
 
-static tn_model *open_tiny(const tiny_shape *shape) {
-    char path[] = "/tmp/tern-tiny-XXXXXX";
-    tiny_write(shape, path);
-    tn_model *m = NULL;
-    tn_error err = {0};
-    const tn_model_options options = {0};
-    if (tn_model_open(path, &options, &m, &err)) fail_msg("%s", err.message);
-    unlink(path);
-    return m;
-}
-
 static void layers_have_five_steps(void **state) {
     (void)state;
     const tiny_shape *shapes[] = {&tiny_llama, &tiny_gemma3};
     for (int i = 0; i < 2; i++) {
-        tn_model *m = open_tiny(shapes[i]);
+        tn_model *m = tiny_open(shapes[i]);
         assert_int_equal(m->graph.n_steps, 5 * (int)shapes[i]->n_layers + 1); /* and the output head */
         tn_model_close(m);
     }
@@ -37,7 +26,7 @@ static void steps_hold_what_the_design_says(void **state) {
     (void)state;
     tiny_shape shape = tiny_llama;
     shape.q8_0 = true;
-    tn_model *m = open_tiny(&shape);
+    tn_model *m = tiny_open(&shape);
     const tn_graph *g = &m->graph;
     static const tn_op_kind expected[][6] = {
         {TN_OP_EMBED, TN_OP_NORM, TN_OP_QUANTIZE, TN_OP_MATMUL, TN_OP_MATMUL, TN_OP_MATMUL},
@@ -59,7 +48,7 @@ static void steps_hold_what_the_design_says(void **state) {
 
 static void only_asked_rows_go_through_the_tail(void **state) {
     (void)state;
-    tn_model *m = open_tiny(&tiny_llama);
+    tn_model *m = tiny_open(&tiny_llama);
     for (int32_t s = 0; s < m->graph.n_steps; s++)
         assert_int_equal(m->graph.steps[s].rows, s < m->graph.n_steps - 4 ? TN_ROWS_TOKENS : TN_ROWS_OUTPUTS);
     tn_model_close(m);
@@ -70,7 +59,7 @@ static void living_values_do_not_overlap(void **state) {
     (void)state;
     const tiny_shape *shapes[] = {&tiny_llama, &tiny_gemma3};
     for (int i = 0; i < 2; i++) {
-        tn_model *m = open_tiny(shapes[i]);
+        tn_model *m = tiny_open(shapes[i]);
         tn_kernels kernels;
         tn_kernels_fill(&kernels, TN_ISA_REF);
         tn_arena arena = {0};

@@ -50,17 +50,6 @@ static void install_counter(void) {}
 
 /* ---- Helpers ---------------------------------------------------------------------------------------------------- */
 
-static tn_model *open_tiny(const tiny_shape *shape) {
-    char path[] = "/tmp/tern-tiny-XXXXXX";
-    tiny_write(shape, path);
-    tn_model *m = NULL;
-    tn_error err = {0};
-    const tn_model_options options = {0};
-    if (tn_model_open(path, &options, &m, &err)) fail_msg("%s", err.message);
-    unlink(path);
-    return m;
-}
-
 static tn_session *new_session(const tn_model *m, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads) {
     const tn_session_config c = {.n_ctx = n_ctx,
                                  .n_batch = n_batch,
@@ -92,7 +81,7 @@ static size_t row_bytes(const tn_model *m) {
 
 static void decode_and_prefill_allocate_nothing(void **state) {
     (void)state;
-    tn_model *m = open_tiny(&tiny_gemma3);
+    tn_model *m = tiny_open(&tiny_gemma3);
     tn_session *s = new_session(m, 512, 32, 2);
     int32_t ids[300];
     make_ids(ids, 300, m->hparams.n_vocab);
@@ -112,7 +101,7 @@ static void logits_do_not_depend_on_cuts_or_threads(void **state) {
     tiny_shape shapes[] = {tiny_llama, tiny_gemma3, tiny_llama, tiny_gemma3};
     shapes[2].q8_0 = shapes[3].q8_0 = true;
     for (int i = 0; i < 4; i++) {
-        tn_model *m = open_tiny(&shapes[i]);
+        tn_model *m = tiny_open(&shapes[i]);
         int32_t ids[200];
         make_ids(ids, 200, m->hparams.n_vocab);
         tn_session *whole = new_session(m, 512, 200, 1);
@@ -135,7 +124,7 @@ static void logits_do_not_depend_on_cuts_or_threads(void **state) {
 /* A ring is full many times over, then tokens are taken back: inside the margin the rest is reused, further back nothing is. */
 static void truncation_gives_the_bits_of_a_fresh_session(void **state) {
     (void)state;
-    tn_model *m = open_tiny(&tiny_gemma3);
+    tn_model *m = tiny_open(&tiny_gemma3);
     int32_t ids[1200];
     make_ids(ids, 1200, m->hparams.n_vocab);
     tn_session *s = new_session(m, 2048, 32, 2), *fresh = new_session(m, 2048, 32, 2);
@@ -159,7 +148,7 @@ static void truncation_gives_the_bits_of_a_fresh_session(void **state) {
 
 static void rows_of_logits_are_those_of_single_evals(void **state) {
     (void)state;
-    tn_model *m = open_tiny(&tiny_llama);
+    tn_model *m = tiny_open(&tiny_llama);
     int32_t ids[20];
     make_ids(ids, 20, m->hparams.n_vocab);
     tn_session_config c = {.n_ctx = 64,
@@ -193,7 +182,7 @@ static bool stop_after_two(void *user, uint32_t done, uint32_t total) {
 
 static void errors_leave_the_session_usable(void **state) {
     (void)state;
-    tn_model *m = open_tiny(&tiny_llama);
+    tn_model *m = tiny_open(&tiny_llama);
     int32_t ids[64], bad[2] = {3, 50};
     uint32_t seen = 0;
     tn_error err;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "gguf_builder.h"
+#include "src/model/model.h"
 
 typedef struct tiny_shape {
     const char *arch; /* "llama" or "gemma3" */
@@ -87,7 +88,7 @@ static void tiny_data(gb *b, const tiny_shape *s, const tiny_tensor *t, uint64_t
 }
 
 /* Writes the model to path (a template for mkstemp, changed in place). */
-static void tiny_write(const tiny_shape *s, char *path) {
+static inline void tiny_write(const tiny_shape *s, char *path) {
     tiny_tensor list[256];
     const size_t n = tiny_list(s, list);
     const char *a = s->arch;
@@ -126,6 +127,18 @@ static void tiny_write(const tiny_shape *s, char *path) {
     int fd = mkstemp(path);
     if (fd < 0 || write(fd, b.data, b.size) != (ssize_t)b.size || close(fd)) exit(3);
     gb_free(&b);
+}
+
+/* Opens a model of this shape; its file is gone again. Fails the test if it cannot. */
+static inline tn_model *tiny_open(const tiny_shape *shape) {
+    char path[] = "/tmp/tern-tiny-XXXXXX";
+    tiny_write(shape, path);
+    tn_model *m = NULL;
+    tn_error err = {0};
+    const tn_model_options options = {0};
+    if (tn_model_open(path, &options, &m, &err)) fail_msg("%s", err.message);
+    unlink(path);
+    return m;
 }
 
 #endif
