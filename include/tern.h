@@ -147,14 +147,18 @@ typedef enum tern_kv_type { TERN_KV_F32, TERN_KV_F16, TERN_KV_Q8_0 } tern_kv_typ
 
 typedef struct tern_session_options {
     size_t size;
-    uint32_t n_ctx;     /* positions; 0: what the model was made for, at most 4096 */
-    uint32_t n_batch;   /* tokens computed at once in prefill; default 512 */
-    uint32_t n_threads; /* 0: from the physical cores, affinity and cgroup quota of this process */
+    uint32_t n_ctx;   /* positions; 0: what the model was made for, at most 4096 */
+    uint32_t n_batch; /* tokens computed at once in prefill; default 512 */
+    uint32_t
+        n_threads; /* 0: from the physical performance cores, affinity and cgroup quota of this process; more than the
+                         * processors allowed are as many as those: the others could only wait for them */
     uint32_t n_outputs; /* rows of logits kept from one eval; default 1, at most n_batch */
     tern_kv_type kv;    /* default f16 */
     /* NULL, or called between batches of a prefill; false cancels. */
     bool (*progress)(void *user, uint32_t done, uint32_t total);
     void *user;
+    bool
+        pin; /* bind each thread that the session starts to a processor of its own; the caller's thread stays free */
 } tern_session_options;
 
 TERN_API void tern_session_options_defaults(tern_session_options *options);
@@ -216,16 +220,17 @@ TERN_API bool tern_session_step(const tern_session *session, uint32_t i, tern_st
 TERN_API uint32_t tern_session_n_barriers(const tern_session *session);
 
 typedef struct tern_machine {
-    char cpu[128];       /* name of the processor; all texts are safe to print */
-    char features[256];  /* its instruction sets that matter, separated by spaces */
-    char isa[16];        /* the level whose kernels are used: "avx2" */
-    char isas[128];      /* those possible here: "ref, avx2" */
-    bool isa_forced;     /* by the environment variable TERN_ISA */
-    uint32_t n_cpus;     /* processors of the machine that run */
-    uint32_t n_allowed;  /* of those, within the affinity mask of this process */
-    uint32_t n_cores;    /* distinct physical cores among the allowed */
-    uint32_t quota_cpus; /* CPUs' worth of time that control groups allow, rounded up; 0: no limit */
-    uint32_t n_threads;  /* the default of a session */
+    char cpu[128];         /* name of the processor; all texts are safe to print */
+    char features[256];    /* its instruction sets that matter, separated by spaces */
+    char isa[16];          /* the level whose kernels are used: "avx2" */
+    char isas[128];        /* those possible here: "ref, avx2" */
+    bool isa_forced;       /* by the environment variable TERN_ISA */
+    uint32_t n_cpus;       /* processors of the machine that run */
+    uint32_t n_allowed;    /* of those, within the affinity mask of this process */
+    uint32_t n_cores;      /* distinct physical cores among the allowed */
+    uint32_t n_fast_cores; /* of those, the performance cores, where the processor has two kinds */
+    uint32_t quota_cpus;   /* CPUs' worth of time that control groups allow, rounded up; 0: no limit */
+    uint32_t n_threads;    /* the default of a session */
     uint64_t memory_bytes, available_bytes; /* 0 where the system does not say */
 } tern_machine;
 

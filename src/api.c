@@ -267,6 +267,15 @@ void tern_session_options_defaults(tern_session_options *o) {
     *o = (tern_session_options){.size = sizeof *o, .n_batch = 512, .n_outputs = 1, .kv = TERN_KV_F16};
 }
 
+/* The number of threads asked for, 0 for the default, within the processors allowed: a thread more than those would only make
+ * the others wait at every step. */
+static uint32_t usable_threads(uint32_t asked) {
+    tn_cpu_counts cpus;
+    tn_cpu_counts_get(&cpus);
+    if (!asked) return (uint32_t)tn_default_threads(&cpus);
+    return asked < (uint32_t)cpus.n_allowed ? asked : (uint32_t)cpus.n_allowed;
+}
+
 static tn_status session_config(const tern_model *model, const tern_session_options *options,
                                 tn_session_config *c, tn_error *e) {
     tern_session_options o;
@@ -287,9 +296,10 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
     *c = (tn_session_config){.n_ctx = n_ctx,
                              .n_batch = o.n_batch < n_ctx ? o.n_batch : n_ctx,
                              .n_outputs = o.n_outputs,
-                             .n_threads = o.n_threads ? o.n_threads : (uint32_t)tn_default_threads(),
+                             .n_threads = usable_threads(o.n_threads),
                              .n_vocab = h->n_vocab,
                              .kv = (tn_kv_type)o.kv,
+                             .pin = o.pin,
                              .progress = o.progress,
                              .user = o.user};
     if (c->n_outputs > c->n_batch) c->n_outputs = c->n_batch;
@@ -445,6 +455,7 @@ tern_status tern_machine_get(tern_machine *machine, tern_error *err) {
     machine->n_cpus = (uint32_t)m.cpus.n_online;
     machine->n_allowed = (uint32_t)m.cpus.n_allowed;
     machine->n_cores = (uint32_t)m.cpus.n_cores;
+    machine->n_fast_cores = (uint32_t)m.cpus.n_fast_cores;
     machine->quota_cpus = (uint32_t)m.cpus.quota;
     machine->n_threads = (uint32_t)m.default_threads;
     machine->memory_bytes = m.memory_bytes;
@@ -461,9 +472,7 @@ tern_status tern_measure_machine(uint32_t n_threads, uint64_t buffer_bytes, doub
     if (!s && (n_threads > 1024 || !(seconds > 0 && seconds <= 60)))
         s = tn_fail(&e, TN_ERR_ARG, "cannot measure the machine", NULL,
                     "%u threads of at most 1024, %g seconds of at most 60", n_threads, seconds);
-    if (!s)
-        s = tn_measure_machine(n_threads ? n_threads : (uint32_t)tn_default_threads(), buffer_bytes, isa,
-                               seconds, &m, &e);
+    if (!s) s = tn_measure_machine(usable_threads(n_threads), buffer_bytes, isa, seconds, &m, &e);
     *speed = (tern_machine_speed){m.buffer_bytes, m.read_bytes_per_s, m.macs_per_s};
     return give(err, s, &e);
 }

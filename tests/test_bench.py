@@ -363,7 +363,10 @@ class Doctor(unittest.TestCase):
         one = min(os.sched_getaffinity(0))
         found = self.doctor(preexec_fn=lambda: os.sched_setaffinity(0, {one}))
         self.assertEqual([found[k] for k in ("cpus_allowed", "cores", "default_threads", "threads")], [1, 1, 1, 1])
-        self.assertEqual(self.doctor("-t", 2)["threads"], 2)
+        self.assertEqual(self.doctor("-t", 1)["threads"], 1)
+        allowed = len(os.sched_getaffinity(0))
+        self.assertEqual(self.doctor("-t", 1000)["threads"], allowed)
+        self.assertEqual({t["n_threads"] for t in record("-p", "4", "-n", "3", "-t", "1,1000", "--pin")["tests"]}, {1, allowed})
 
     def test_each_level_can_be_forced_and_is_named(self):
         free = self.doctor()

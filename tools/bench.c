@@ -16,6 +16,7 @@ static const char help[] = "usage: tern bench -m M.gguf [options]\n"
                            "  -d, --depth LIST    tokens in the cache before a test (default 0)\n"
                            "  -b, --batch LIST    tokens of a prefill computed at once (default 512)\n"
                            "  -t, --threads LIST  threads (default: the cores this process may use)\n"
+                           "  --pin               bind each thread to a processor\n"
                            "  --kv LIST           types of the KV cache: f16, q8_0, f32 (default f16)\n"
                            "  -r, --runs N        measured runs of each test, after a warm-up (default 5)\n"
                            "  --csv, --json       CSV, or the record of the run as JSON, instead of a table\n"
@@ -123,8 +124,8 @@ const tn_command tn_command_bench = {
     .summary = "speed of prefill and decode",
     .help = help,
     .accepted = TN_ACCEPT(MODEL) | TN_ACCEPT(PROMPT) | TN_ACCEPT(PREDICT) | TN_ACCEPT(DEPTH) |
-                TN_ACCEPT(BATCH) | TN_ACCEPT(THREADS) | TN_ACCEPT(KV) | TN_ACCEPT(RUNS) | TN_ACCEPT(CSV) |
-                TN_ACCEPT(JSON) | TN_ACCEPT(YAML) | TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(PRE) |
+                TN_ACCEPT(BATCH) | TN_ACCEPT(THREADS) | TN_ACCEPT(PIN) | TN_ACCEPT(KV) | TN_ACCEPT(RUNS) |
+                TN_ACCEPT(CSV) | TN_ACCEPT(JSON) | TN_ACCEPT(YAML) | TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(PRE) |
                 TN_ACCEPT(VERBOSE) | TN_ACCEPT(QUIET),
     .lists = TN_ACCEPT(PROMPT) | TN_ACCEPT(PREDICT) | TN_ACCEPT(DEPTH) | TN_ACCEPT(BATCH) |
              TN_ACCEPT(THREADS) | TN_ACCEPT(KV),

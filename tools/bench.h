@@ -20,9 +20,10 @@ typedef struct tn_bench_grid {
     tn_bench_list prefills, decodes, depths, batches, threads,
         kvs; /* tokens; threads 0: default; tern_kv_type */
     uint32_t n_runs;
+    bool pin;
 } tn_bench_grid;
 
-/* Reads the lists of -p -n -d -b -t --kv and -r. Returns 0, or the exit code after printing what is wrong. */
+/* Reads the lists of -p -n -d -b -t --kv, -r and --pin. Returns 0, or the exit code after printing what is wrong. */
 int tn_bench_grid_parse(const tn_options *options, tn_bench_grid *grid);
 
 /* ---- Results (bench_run.c) ---- */

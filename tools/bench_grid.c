@@ -91,7 +91,8 @@ int tn_bench_grid_parse(const tn_options *options, tn_bench_grid *grid) {
                             .batches = {{512}, 1},
                             .threads = {{0}, 1},
                             .kvs = {{TERN_KV_F16}, 1},
-                            .n_runs = DEFAULT_RUNS};
+                            .n_runs = DEFAULT_RUNS,
+                            .pin = options->pin};
     const bool prefills = tn_option_given(options, TN_OPTION_PROMPT),
                decodes = tn_option_given(options, TN_OPTION_PREDICT);
     if (decodes && !prefills) grid->prefills.n = 0;

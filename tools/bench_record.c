@@ -69,6 +69,7 @@ static json_t *device_object(const tn_bench *b, bool *ok) {
     put(device, "cpus", count(b->device.n_cpus), ok);
     put(device, "cpus_allowed", count(b->device.n_allowed), ok);
     put(device, "cores", count(b->device.n_cores), ok);
+    put(device, "performance_cores", count(b->device.n_fast_cores), ok);
     put(device, "quota_cpus", count(b->device.quota_cpus), ok);
     put(device, "memory_bytes", count(b->device.memory_bytes), ok);
     return device;
@@ -190,6 +191,7 @@ json_t *tn_bench_record(const tn_bench *b, int *exit_code) {
     put(record, "model", model_object(b, sha256, &ok), &ok);
     put(record, "precision", precision_object(b, &ok), &ok);
     put(record, "kernels", text(b->isa), &ok);
+    put(record, "pinned", json_boolean(b->grid.pin), &ok);
     put(record, "tests", tests, &ok);
     if (ok) return record;
     json_decref(record);

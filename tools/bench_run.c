@@ -207,6 +207,7 @@ static tern_status run_session(tn_bench *b, uint32_t kv, uint32_t n_threads, uin
     o.n_threads = n_threads;
     o.n_batch = n_batch;
     o.n_ctx = most_tokens(&b->grid);
+    o.pin = b->grid.pin;
     o.progress = keep_going;
     tern_status status = tern_session_new(b->model, &o, &session, err);
     if (status != TERN_OK) return status;

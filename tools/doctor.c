@@ -146,14 +146,18 @@ static void print_machine(const tn_doctor *d) {
     printf("%-10s %s, %s; possible here: %s\n", "kernels", m->isa,
            m->isa_forced ? "forced by TERN_ISA" : "the best that this version has for it", m->isas);
     printf("%-10s %" PRIu32 " processors, %" PRIu32 " allowed to this process (affinity), on %" PRIu32
-           " physical cores\n",
+           " physical cores",
            "cores", m->n_cpus, m->n_allowed, m->n_cores);
+    if (m->n_fast_cores < m->n_cores) printf(", %" PRIu32 " of them performance cores", m->n_fast_cores);
+    putchar('\n');
     if (m->quota_cpus)
         printf("%-10s %" PRIu32 " CPUs' worth of time (cgroup)\n", "quota", m->quota_cpus);
     else
         print_line("quota", "none (cgroup)");
     printf("%-10s %" PRIu32 " by default: the %s%s\n", "threads", m->n_threads,
-           m->quota_cpus && m->quota_cpus < m->n_cores ? "quota" : "physical cores allowed",
+           m->quota_cpus && m->quota_cpus < m->n_fast_cores ? "quota"
+           : m->n_fast_cores < m->n_cores                   ? "performance cores allowed"
+                                                            : "physical cores allowed",
            d->n_threads == m->n_threads ? "" : "; -t is used below");
     printf("%-10s %s, %s available\n", "memory",
            m->memory_bytes ? tn_format_bytes(total, m->memory_bytes) : "unknown",
@@ -198,6 +202,7 @@ static int examine(tn_doctor *d) {
     const tn_options *o = d->options;
     if (tern_machine_get(&d->machine, &err) != TERN_OK) return tn_cli_fail_library(&err);
     d->n_threads = o->n_threads ? (uint32_t)o->n_threads : d->machine.n_threads;
+    if (d->n_threads > d->machine.n_allowed) d->n_threads = d->machine.n_allowed; /* as a session does */
     int exit_code = TN_EXIT_DONE;
     tern_model *model = NULL;
     if (o->model && !(model = tn_cli_open_model(o, TERN_OPEN_ALL, &exit_code))) return exit_code;

@@ -32,6 +32,7 @@ static void put_machine(json_t *root, const tn_doctor *d, bool *ok) {
     put(root, "cpus", count(m->n_cpus), ok);
     put(root, "cpus_allowed", count(m->n_allowed), ok);
     put(root, "cores", count(m->n_cores), ok);
+    put(root, "performance_cores", count(m->n_fast_cores), ok);
     put(root, "quota_cpus", m->quota_cpus ? count(m->quota_cpus) : json_null(), ok);
     put(root, "default_threads", count(m->n_threads), ok);
     put(root, "threads", count(d->n_threads), ok);

@@ -47,6 +47,7 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_REPEAT_LAST_N] = {"repeat-last-n", 0, TN_KIND_INTEGER, AT(repeat_last_n), -1, INT32_MAX},
     [TN_OPTION_STOP] = {"stop", 0, TN_KIND_LIST, AT(stop), 0, 0},
     [TN_OPTION_KV] = {"kv", 0, TN_KIND_KV, AT(kv), 0, 0},
+    [TN_OPTION_PIN] = {"pin", 0, TN_KIND_FLAG, AT(pin), 0, 0},
     [TN_OPTION_IGNORE_EOS] = {"ignore-eos", 0, TN_KIND_FLAG, AT(ignore_eos), 0, 0},
     [TN_OPTION_NO_SPECIAL] = {"no-special", 0, TN_KIND_FLAG, AT(no_special), 0, 0},
     [TN_OPTION_NO_BOS] = {"no-bos", 0, TN_KIND_FLAG, AT(no_bos), 0, 0},

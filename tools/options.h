@@ -27,6 +27,7 @@ typedef enum tn_option_id {
     TN_OPTION_REPEAT_LAST_N,
     TN_OPTION_STOP,
     TN_OPTION_KV,
+    TN_OPTION_PIN,
     TN_OPTION_IGNORE_EOS,
     TN_OPTION_NO_SPECIAL,
     TN_OPTION_NO_BOS,
@@ -63,7 +64,7 @@ typedef struct tn_options {
     int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs;
     tern_kv_type kv;
     double temp, top_p, min_p, repeat_penalty;
-    bool ignore_eos, no_special, no_bos, all, json, csv, tensors, verbose, quiet, help;
+    bool ignore_eos, no_special, no_bos, pin, all, json, csv, tensors, verbose, quiet, help;
 } tn_options;
 
 static inline bool tn_option_given(const tn_options *options, tn_option_id id) {

@@ -19,6 +19,7 @@ static const char help[] =
     "  -n, --predict N       tokens to generate (until the end, or -c is full)\n"
     "  -c, --ctx N           positions in the context (the model's, at most 4096)\n"
     "  -t, --threads N       threads (the cores this process may use)\n"
+    "  --pin                 bind each thread to a processor\n"
     "  -b, --batch N         tokens of the prompt computed at once (512)\n"
     "  -s, --seed N          seed of the draws (a new one, printed at the end)\n"
     "  --temp X, --top-k N   temperature (0.8; 0: greedy), likeliest tokens kept (40)\n"
@@ -284,11 +285,11 @@ const tn_command tn_command_run = {
     .summary = "generate text that follows a prompt",
     .help = help,
     .accepted = TN_ACCEPT(MODEL) | TN_ACCEPT(PROMPT) | TN_ACCEPT(FILE) | TN_ACCEPT(PREDICT) | TN_ACCEPT(CTX) |
-                TN_ACCEPT(THREADS) | TN_ACCEPT(BATCH) | TN_ACCEPT(SEED) | TN_ACCEPT(TEMP) | TN_ACCEPT(TOP_K) |
-                TN_ACCEPT(TOP_P) | TN_ACCEPT(MIN_P) | TN_ACCEPT(REPEAT_PENALTY) | TN_ACCEPT(REPEAT_LAST_N) |
-                TN_ACCEPT(STOP) | TN_ACCEPT(KV) | TN_ACCEPT(IGNORE_EOS) | TN_ACCEPT(NO_SPECIAL) |
-                TN_ACCEPT(NO_BOS) | TN_ACCEPT(PRE) | TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(VERBOSE) |
-                TN_ACCEPT(QUIET),
+                TN_ACCEPT(THREADS) | TN_ACCEPT(PIN) | TN_ACCEPT(BATCH) | TN_ACCEPT(SEED) | TN_ACCEPT(TEMP) |
+                TN_ACCEPT(TOP_K) | TN_ACCEPT(TOP_P) | TN_ACCEPT(MIN_P) | TN_ACCEPT(REPEAT_PENALTY) |
+                TN_ACCEPT(REPEAT_LAST_N) | TN_ACCEPT(STOP) | TN_ACCEPT(KV) | TN_ACCEPT(IGNORE_EOS) |
+                TN_ACCEPT(NO_SPECIAL) | TN_ACCEPT(NO_BOS) | TN_ACCEPT(PRE) | TN_ACCEPT(ARCH_FILE) |
+                TN_ACCEPT(VERBOSE) | TN_ACCEPT(QUIET),
     .required = TN_ACCEPT(MODEL),
     .run = run_command,
 };

@@ -1,7 +1,5 @@
 #include "cpu.h"
 
-#include <errno.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +14,7 @@
 #endif
 
 #include "cgroup.h"
+#include "processors.h"
 
 /* ---- Instruction sets ---- */
 
@@ -123,73 +122,22 @@ tn_status tn_isa_choose(tn_isa *out, tn_error *err) {
 
 /* ---- Threads ---- */
 
-/* The allowed CPUs, sized for machines beyond the 1,024 of a fixed cpu_set_t; NULL on failure. */
-static cpu_set_t *affinity_mask(int *n_cpus) {
-    for (int n = 1024; n <= 1 << 20; n *= 4) {
-        cpu_set_t *set = CPU_ALLOC((size_t)n);
-        if (!set) return NULL;
-        if (sched_getaffinity(0, CPU_ALLOC_SIZE((size_t)n), set) == 0) {
-            *n_cpus = n;
-            return set;
-        }
-        CPU_FREE(set);
-        if (errno != EINVAL) return NULL; /* EINVAL: the kernel's mask is longer */
-    }
-    return NULL;
-}
-
-static bool read_topology(int cpu, const char *name, int *out) {
-    char path[96];
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/%s", cpu, name);
-    FILE *f = fopen(path, "re");
-    if (!f) return false;
-    bool ok = fscanf(f, "%d", out) == 1;
-    fclose(f);
-    return ok;
-}
-
-static int compare_u64(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Distinct (package, core) pairs among the allowed CPUs; a CPU without topology files counts as a core. */
-static int count_cores(const cpu_set_t *set, int n_cpus) {
-    size_t set_bytes = CPU_ALLOC_SIZE((size_t)n_cpus);
-    size_t n = (size_t)CPU_COUNT_S(set_bytes, set), found = 0;
-    uint64_t *cores = malloc(n * sizeof *cores);
-    if (!cores) return (int)n;
-    for (int cpu = 0; cpu < n_cpus && found < n; cpu++) {
-        if (!CPU_ISSET_S((size_t)cpu, set_bytes, set)) continue;
-        int package = 0, core = 0;
-        bool known =
-            read_topology(cpu, "core_id", &core) && read_topology(cpu, "physical_package_id", &package);
-        cores[found++] =
-            known ? (uint64_t)(uint32_t)package << 32 | (uint32_t)core : UINT64_MAX - (uint64_t)(uint32_t)cpu;
-    }
-    qsort(cores, found, sizeof *cores, compare_u64);
-    int distinct = 0;
-    for (size_t i = 0; i < found; i++) distinct += i == 0 || cores[i] != cores[i - 1];
-    free(cores);
-    return distinct;
-}
-
 void tn_cpu_counts_get(tn_cpu_counts *out) {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    *out = (tn_cpu_counts){online > 0 ? (int)online : 1, 1, 1, tn_cgroup_cpu_limit("")};
-    int n_cpus = 0;
-    cpu_set_t *set = affinity_mask(&n_cpus);
-    if (!set) return;
-    out->n_allowed = CPU_COUNT_S(CPU_ALLOC_SIZE((size_t)n_cpus), set);
-    const int cores = count_cores(set, n_cpus);
-    out->n_cores = cores > 0 ? cores : 1;
-    CPU_FREE(set);
+    size_t n;
+    tn_processor *list = tn_processors_allowed(&n);
+    *out = (tn_cpu_counts){.n_online = online > 0 ? (int)online : 1, .quota = tn_cgroup_cpu_limit("")};
+    for (size_t i = 0; list && i < n; i++) {
+        out->n_allowed++;
+        out->n_cores += !list[i].sibling;
+        out->n_fast_cores += !list[i].sibling && !list[i].slow;
+    }
+    free(list);
+    if (!out->n_allowed) out->n_allowed = out->n_cores = out->n_fast_cores = 1;
 }
 
-int tn_default_threads(void) {
-    tn_cpu_counts counts;
-    tn_cpu_counts_get(&counts);
-    return counts.quota > 0 && counts.quota < counts.n_cores ? counts.quota : counts.n_cores;
+int tn_default_threads(const tn_cpu_counts *counts) {
+    return counts->quota > 0 && counts->quota < counts->n_fast_cores ? counts->quota : counts->n_fast_cores;
 }
 
 /* ---- Name ---- */

@@ -30,18 +30,18 @@ bool tn_isa_supported(tn_isa isa);
 tn_status tn_isa_choose(tn_isa *out, tn_error *err);
 
 typedef struct tn_cpu_counts {
-    int n_online;  /* processors of the machine that run */
-    int n_allowed; /* of those, within this process's affinity mask */
-    int n_cores;   /* distinct physical cores among the allowed */
-    int quota;     /* CPUs' worth of time that control groups allow, rounded up; 0: no limit */
+    int n_online;     /* processors of the machine that run */
+    int n_allowed;    /* of those, within this process's affinity mask */
+    int n_cores;      /* distinct physical cores among the allowed */
+    int n_fast_cores; /* of those, the performance cores, where the processor has two kinds */
+    int quota;        /* CPUs' worth of time that control groups allow, rounded up; 0: no limit */
 } tn_cpu_counts;
 
 /* What can be told; 1 where the system does not say. */
 void tn_cpu_counts_get(tn_cpu_counts *out);
 
-/* Threads to use by default: physical cores within the affinity mask, limited by the cgroup CPU quota; >= 1.
- */
-int tn_default_threads(void);
+/* Threads to use by default: physical performance cores within the affinity mask, limited by the cgroup CPU quota; >= 1. */
+int tn_default_threads(const tn_cpu_counts *counts);
 
 /* The processor's model name for reports; writes at most cap bytes. */
 void tn_cpu_name(char *dst, unsigned long cap);

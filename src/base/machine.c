@@ -66,7 +66,7 @@ tn_status tn_machine_get(tn_machine *out, tn_error *err) {
     tn_cpu_name(out->cpu, sizeof out->cpu);
     read_features(out->features, sizeof out->features);
     tn_cpu_counts_get(&out->cpus);
-    out->default_threads = tn_default_threads();
+    out->default_threads = tn_default_threads(&out->cpus);
     out->memory_bytes = total_memory();
     const uint64_t available = tn_memory_available();
     out->available_bytes = available == UINT64_MAX ? 0 : available;

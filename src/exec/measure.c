@@ -96,7 +96,7 @@ tn_status tn_measure_machine(uint32_t n_threads, uint64_t buffer_bytes, tn_isa i
                              tn_machine_speed *out, tn_error *err) {
     measurement m = {.buffer_bytes = clamp_buffer(buffer_bytes), .multiply = tn_multiply_loop_for(isa)};
     *out = (tn_machine_speed){0};
-    tn_status status = tn_pool_new(n_threads, &m.pool, err);
+    tn_status status = tn_pool_new(n_threads, false, &m.pool, err);
     if (status) return status;
     m.buffer = tn_reserve(m.buffer_bytes);
     m.results = aligned_alloc(LINE_BYTES, (size_t)n_threads * LINE_BYTES);

@@ -1,9 +1,11 @@
 #include "pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
+
+#include "../base/processors.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -96,7 +98,23 @@ static bool start(tn_pool *pool, uint32_t index) {
     return false;
 }
 
-tn_status tn_pool_new(uint32_t n_threads, tn_pool **out, tn_error *err) {
+/* Where a thread cannot be bound it runs anywhere: that costs speed alone. */
+static void pin_threads(tn_pool *pool) {
+    size_t n;
+    tn_processor *list = tn_processors_allowed(&n);
+    for (uint32_t i = 1; list && i < pool->n_threads && i < n; i++) {
+        const size_t cpu = (size_t)list[i].cpu, set_bytes = CPU_ALLOC_SIZE(cpu + 1);
+        cpu_set_t *set = CPU_ALLOC(cpu + 1);
+        if (!set) break;
+        CPU_ZERO_S(set_bytes, set);
+        CPU_SET_S(cpu, set_bytes, set);
+        pthread_setaffinity_np(pool->threads[i - 1], set_bytes, set);
+        CPU_FREE(set);
+    }
+    free(list);
+}
+
+tn_status tn_pool_new(uint32_t n_threads, bool pin, tn_pool **out, tn_error *err) {
     *out = NULL;
     tn_pool *pool =
         aligned_alloc(64, (sizeof *pool + (n_threads - 1) * sizeof(pthread_t) + 63) & ~(size_t)63);
@@ -120,6 +138,7 @@ tn_status tn_pool_new(uint32_t n_threads, tn_pool **out, tn_error *err) {
         tn_pool_free(pool);
         return s;
     }
+    if (pin) pin_threads(pool);
     *out = pool;
     return TN_OK;
 }

@@ -5,6 +5,7 @@
 #ifndef TN_EXEC_POOL_H
 #define TN_EXEC_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "../base/status.h"
@@ -12,8 +13,9 @@
 typedef struct tn_pool tn_pool;
 typedef void tn_pool_fn(void *arg, uint32_t thread);
 
-/* n_threads >= 1, the caller included. */
-tn_status tn_pool_new(uint32_t n_threads, tn_pool **out, tn_error *err);
+/* n_threads >= 1, the caller included. With `pin` thread i keeps to the i-th of the processors allowed (base/processors.h), so
+ * that the memory it touches first stays near; the caller's thread is left as it is. */
+tn_status tn_pool_new(uint32_t n_threads, bool pin, tn_pool **out, tn_error *err);
 void tn_pool_free(tn_pool *pool); /* NULL is fine; joins the threads */
 
 /* Runs fn(arg, thread) on every thread and returns when all are done. */

@@ -153,7 +153,7 @@ tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config,
     s->config = *config;
     tn_status status;
     if ((status = choose_kernels(s, err)) || (status = measure(s, err)) || (status = allocate(s, err)) ||
-        (status = tn_pool_new(config->n_threads, &s->pool, err))) {
+        (status = tn_pool_new(config->n_threads, config->pin, &s->pool, err))) {
         tn_session_free(s);
         return status;
     }

@@ -18,6 +18,7 @@ typedef struct tn_session_config {
     uint32_t n_ctx, n_batch, n_outputs, n_threads; /* all >= 1 */
     uint32_t n_vocab;
     tn_kv_type kv;
+    bool pin; /* a processor of its own for each thread but the caller's */
     bool (*progress)(void *user, uint32_t done, uint32_t total); /* NULL, or false cancels */
     void *user;
 } tn_session_config;

@@ -18,6 +18,7 @@
 #include "src/base/checked.h"
 #include "src/base/cpu.h"
 #include "src/base/fmap.h"
+#include "src/base/processors.h"
 #include "src/base/reader.h"
 #include "src/base/status.h"
 
@@ -309,21 +310,27 @@ static void avx2_is_supported_where_the_kernel_lists_its_flags(void **state) {
     assert_true(strlen(small) < 8);
 }
 
+static int default_threads(void) {
+    tn_cpu_counts counts;
+    tn_cpu_counts_get(&counts);
+    return tn_default_threads(&counts);
+}
+
 static void one_allowed_cpu_gives_one_thread(void **state) {
     (void)state;
     cpu_set_t before, one;
     if (sched_getaffinity(0, sizeof before, &before) != 0) skip(); /* more than 1,024 CPUs */
-    int all = tn_default_threads();
+    int all = default_threads();
     assert_true(all >= 1 && all <= CPU_COUNT(&before));
     CPU_ZERO(&one);
     int cpu = 0;
     while (!CPU_ISSET(cpu, &before)) cpu++;
     CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    int threads = tn_default_threads();
+    int threads = default_threads();
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     assert_int_equal(threads, 1);
-    assert_int_equal(tn_default_threads(), all);
+    assert_int_equal(default_threads(), all);
 }
 
 static void make_dirs(const char *path) {
@@ -342,6 +349,58 @@ static void cgroup_file(const char *root, const char *path, const char *text) {
     snprintf(name, sizeof name, "%s/%s", root, path);
     make_dirs(name);
     write_text(name, text);
+}
+
+static void cpu_file(const char *root, int cpu, const char *name, int value) {
+    char path[100], text[16];
+    snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/%s", cpu, name);
+    snprintf(text, sizeof text, "%d\n", value);
+    cgroup_file(root, path, text);
+}
+
+static void cpu_topology(const char *root, int cpu, int core) {
+    cpu_file(root, cpu, "topology/core_id", core);
+    cpu_file(root, cpu, "topology/physical_package_id", 0);
+}
+
+/* Ranks the processors of a tree, those in `allowed`, and writes them as "0 2 (8 9) [1 3]": slow ones in parentheses, siblings
+ * in brackets. */
+static const char *ranking(const char *root, const int *allowed, size_t n) {
+    static char text[200];
+    tn_processor list[16];
+    for (size_t i = 0; i < n; i++) list[i].cpu = allowed[i];
+    tn_processors_rank(in_dir(root), list, n);
+    text[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        const tn_processor *p = &list[i];
+        const size_t at = strlen(text);
+        snprintf(text + at, sizeof text - at, "%s%s%s%d%s%s", i ? " " : "", p->sibling ? "[" : "",
+                 p->slow ? "(" : "", p->cpu, p->slow ? ")" : "", p->sibling ? "]" : "");
+    }
+    return text;
+}
+
+/* An Intel hybrid: four threads on two performance cores, four efficiency cores. */
+static void efficiency_cores_and_siblings_come_last(void **state) {
+    (void)state;
+    const int cores[] = {0, 0, 4, 4, 8, 9, 10, 11}, all[] = {7, 6, 5, 4, 3, 2, 1, 0};
+    for (int cpu = 0; cpu < 8; cpu++) cpu_topology("hybrid", cpu, cores[cpu]);
+    assert_string_equal(ranking("hybrid", all, 8), "0 2 4 5 6 7 [1] [3]");
+    cgroup_file("hybrid", "sys/devices/cpu_atom/cpus", "4,6-7\n");
+    assert_string_equal(ranking("hybrid", all, 8), "0 2 5 (4) (6) (7) [1] [3]");
+    assert_string_equal(ranking("hybrid", (const int[]){6, 7}, 2),
+                        "6 7"); /* none that is faster is allowed */
+    assert_string_equal(ranking("hybrid", (const int[]){1, 3, 6}, 3), "1 3 (6)");
+}
+
+/* An Arm phone: four small cores, three of middle size, a large one. */
+static void cores_of_less_than_half_the_capacity_are_slow(void **state) {
+    (void)state;
+    const int capacity[] = {250, 250, 250, 250, 780, 780, 780, 1024}, all[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (int cpu = 0; cpu < 8; cpu++)
+        cpu_topology("phone", cpu, cpu), cpu_file("phone", cpu, "cpu_capacity", capacity[cpu]);
+    assert_string_equal(ranking("phone", all, 8), "4 5 6 7 (0) (1) (2) (3)");
+    assert_string_equal(ranking("nothing", all, 3), "0 1 2"); /* a system that tells nothing */
 }
 
 static int limit_of(const char *root) {
@@ -415,6 +474,8 @@ int main(void) {
         cmocka_unit_test(the_instruction_set_can_be_forced_and_nonsense_is_an_error),
         cmocka_unit_test(avx2_is_supported_where_the_kernel_lists_its_flags),
         cmocka_unit_test(one_allowed_cpu_gives_one_thread),
+        cmocka_unit_test(efficiency_cores_and_siblings_come_last),
+        cmocka_unit_test(cores_of_less_than_half_the_capacity_are_slow),
         cmocka_unit_test(cgroup_2_quotas_limit_through_every_parent),
         cmocka_unit_test(cgroup_1_quotas_limit_by_the_cpu_controller),
     };
