@@ -142,7 +142,8 @@ TERN_API bool tern_token_is_end(const tern_model *model, int32_t id); /* ends a 
 
 /* ---- Session -------------------------------------------------------------------------------------------- */
 
-typedef enum tern_kv_type { TERN_KV_F32, TERN_KV_F16 } tern_kv_type;
+/* q8_0 (int8 with an f16 scale per 32) takes about half of f16; the model's heads must be a multiple of 32 wide. */
+typedef enum tern_kv_type { TERN_KV_F32, TERN_KV_F16, TERN_KV_Q8_0 } tern_kv_type;
 
 typedef struct tern_session_options {
     size_t size;

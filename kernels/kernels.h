@@ -129,7 +129,7 @@ typedef struct tn_attn_args {
     size_t q_stride;
     size_t n_q; /* at most TN_ATTN_MAX_Q */
     const int32_t *lo, *hi;
-    const void *k, *v; /* position 0 of the chunk; f32 or f16 elements */
+    const void *k, *v; /* position 0 of the chunk: rows of the cache's type */
     size_t kv_stride;  /* bytes between positions, for both */
     size_t head_dim;   /* a multiple of 8, at most TN_ATTN_MAX_DIM */
     float scale;
@@ -148,10 +148,20 @@ typedef void tn_attn_fn(const tn_attn_args *args);
  * M = max(m, m2), a = exp(m - M), b = exp(m2 - M), l = fma(l, a, l2 * b), o_d = fma(o_d, a, o2_d * b), m = M. */
 typedef void tn_attn_join_fn(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t n);
 
-/* Stores n floats into the cache: f32 copies, f16 rounds to nearest even. */
+/* Stores one position of a head, n floats, as a row of the cache's type: f32 copies, f16 rounds to nearest even, q8_0 (n a
+ * multiple of 32) makes blocks of Q8_0. Of each 32, with m as in tn_quantize_fn:
+ *   m not finite:         d = NaN, all q = 0
+ *   m < 2^-100:           d = 0,   all q = 0
+ *   else d = f16(m / 127), r = 127 / m, q_i = x_i * r rounded to nearest even
+ * Attention reads f32(d) * q_i, rounded once. */
 typedef void tn_kv_store_fn(void *dst, const float *x, size_t n);
 
-typedef enum tn_kv_type { TN_KV_F32, TN_KV_F16, TN_KV_COUNT } tn_kv_type;
+typedef enum tn_kv_type { TN_KV_F32, TN_KV_F16, TN_KV_Q8_0, TN_KV_COUNT } tn_kv_type;
+
+/* The type of a cache's rows. */
+static inline tn_dtype tn_kv_dtype(tn_kv_type kv) {
+    return kv == TN_KV_F32 ? TN_DTYPE_F32 : kv == TN_KV_F16 ? TN_DTYPE_F16 : TN_DTYPE_Q8_0;
+}
 
 /* ---- The table ------------------------------------------------------------------------------------------ */
 
@@ -167,7 +177,6 @@ typedef struct tn_kernels {
     tn_attn_fn *attn[TN_KV_COUNT];
     tn_attn_join_fn *attn_join;
     tn_kv_store_fn *kv_store[TN_KV_COUNT];
-    size_t kv_bytes[TN_KV_COUNT]; /* bytes an element */
 } tn_kernels;
 
 /* Fills the table for one supported level: the reference, then each supported level up to it. */

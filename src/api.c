@@ -20,7 +20,8 @@
 _Static_assert((int)TERN_ERR_CANCELLED == (int)TN_ERR_CANCELLED, "status codes agree");
 _Static_assert(sizeof(tern_error) == sizeof(tn_error), "errors agree");
 _Static_assert((int)TERN_OPEN_METADATA == (int)TN_OPEN_METADATA, "levels agree");
-_Static_assert((int)TERN_KV_F16 == (int)TN_KV_F16, "cache types agree");
+_Static_assert((int)TERN_KV_F16 == (int)TN_KV_F16 && (int)TERN_KV_Q8_0 == (int)TN_KV_Q8_0,
+               "cache types agree");
 _Static_assert((int)TERN_STOP_FULL == (int)TN_STOP_FULL, "stop reasons agree");
 _Static_assert((int)TERN_TOKENIZE_SPECIAL == (int)TN_TOKENIZE_SPECIAL, "flags agree");
 
@@ -277,7 +278,7 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
                        "the model was not opened whole");
     const uint32_t n_ctx = o.n_ctx ? o.n_ctx : h->n_ctx_train < 4096 ? h->n_ctx_train : 4096;
     if (n_ctx > (1u << 30) || o.n_threads > 1024 || !o.n_batch || o.n_batch > 65536 || !o.n_outputs ||
-        o.n_outputs > o.n_batch || o.kv > TERN_KV_F16)
+        o.n_outputs > o.n_batch || o.kv > TERN_KV_Q8_0)
         return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
                        "options out of range: context %u of at most 2^30, batch %u of 1 to 65536, outputs %u "
                        "of 1 to the batch, threads %u of "
@@ -409,20 +410,19 @@ tern_status tern_session_truncate(tern_session *session, uint32_t position, uint
 /* ---- Speed ------------------------------------------------------------------------------------------------------- */
 
 bool tern_session_step(const tern_session *session, uint32_t i, tern_step_info *info) {
-    static const uint64_t element_bytes[] = {[TN_KV_F32] = 4, [TN_KV_F16] = 2};
     const tn_graph *graph = &session->model->m->graph;
+    const tn_dtype kv = tn_kv_dtype(tn_session_config_of(session->s)->kv);
     *info = (tern_step_info){0};
     if (i >= (uint32_t)graph->n_steps) return false;
     tn_step_summary step;
     tn_graph_describe_step(graph, (int32_t)i, &step);
-    *info =
-        (tern_step_info){.layer = step.layer,
-                         .outputs_only = step.outputs_only,
-                         .weight_bytes = step.weight_bytes,
-                         .weight_macs = step.weight_macs,
-                         .kv_bytes = step.kv_elements * element_bytes[tn_session_config_of(session->s)->kv],
-                         .kv_macs = step.kv_macs,
-                         .window = step.window};
+    *info = (tern_step_info){.layer = step.layer,
+                             .outputs_only = step.outputs_only,
+                             .weight_bytes = step.weight_bytes,
+                             .weight_macs = step.weight_macs,
+                             .kv_bytes = tn_dtype_row_bytes(kv, step.kv_elements),
+                             .kv_macs = step.kv_macs,
+                             .window = step.window};
     memcpy(info->operations, step.text, sizeof info->operations);
     return true;
 }

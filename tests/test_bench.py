@@ -32,6 +32,7 @@ CSV_ONLY = ["model_name", "model_file", "model_type", "model_sha256", "device_cp
 def setUpModule():
     for name in ("llama", "gemma3", "mistral-window"):
         tiny.Model(tiny.CASES[name]).write(FOLDER / f"{name}.gguf", dtype="Q8_0")
+    tiny.Model(tiny.WIDE).write(FOLDER / "wide.gguf", dtype="Q8_0")
 
 
 def tearDownModule():
@@ -134,6 +135,8 @@ class Errors(unittest.TestCase):
             self.expect(tern(command, FOLDER / "absent.gguf"), 1, "absent.gguf: No such file")
             isa = tern(command, FOLDER / "llama.gguf", env=os.environ | {"TERN_ISA": "abacus"})
             self.expect(isa, 1, "TERN_ISA: 'abacus' is not a known name")
+        heads = tern("doctor", FOLDER / "llama.gguf", "--kv", "q8_0")
+        self.expect(heads, 1, "a cache of Q8_0 needs heads of a multiple of 32 elements, the model's have 16: use f16")
 
     def test_a_record_that_cannot_be_written_fails_before_the_work(self):
         self.expect(tern("bench", FOLDER / "llama.gguf", "--yaml", FOLDER / "absent" / "f.yaml"), 1, "absent/f.yaml: No such file")
@@ -284,9 +287,9 @@ class Figures(unittest.TestCase):
         self.assertLess(runs, took)
 
     def test_work_is_what_the_file_says(self):
-        path = FOLDER / "llama.gguf"
-        for kv, kv_bytes in (("f16", 2), ("f32", 4)):
-            for t in record("-p", "20", "-n", "5", "-d", "0,70", "-b", "8", "--kv", kv)["tests"]:
+        for model, kv, kv_bytes in (("llama", "f16", 2), ("llama", "f32", 4), ("wide", "q8_0", 34 / 32)):
+            path = FOLDER / f"{model}.gguf"
+            for t in record("-p", "20", "-n", "5", "-d", "0,70", "-b", "8", "--kv", kv, model=model)["tests"]:
                 with self.subTest(test=t["test"], kv=kv):
                     decode = t["kind"] == "decode"
                     macs, token_bytes = expected_work(path, t["depth"], t["n_tokens"], decode, kv_bytes, 8)

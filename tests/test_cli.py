@@ -148,7 +148,7 @@ WRONG_USAGE = [
     (["run", "-m", "M", "-p", "a", "--top-p", "0"], "--top-p: expected a number above 0 up to 1, found '0'"),
     (["run", "-m", "M", "-p", "a", "--min-p", "1.01"], "--min-p: expected a number from 0 to 1, found '1.01'"),
     (["run", "-m", "M", "-p", "a", "--repeat-last-n", "-2"], "--repeat-last-n: expected an integer from -1"),
-    (["run", "-m", "M", "-p", "a", "--kv", "q4"], "--kv: expected f16 or f32, found 'q4'"),
+    (["run", "-m", "M", "-p", "a", "--kv", "q4"], "--kv: expected f16, q8_0 or f32, found 'q4'"),
     (["run", "-m", "M", "-p", "a", "--ignore-eos=yes"], "--ignore-eos: takes no value, found 'yes'"),
     (["run", "-m", "M", "-p", "a", "--stop", ""], "--stop: expected a text, found ''"),
     (["run", "-m", "M", "-p", "a"] + ["--stop", "x"] * 17, "--stop: expected at most 16"),
@@ -476,10 +476,12 @@ class Inspect(TestCase):
             return {plan["n_ctx"]: plan["kv_bytes"] for plan in plans}
 
         half, single = kv_bytes("-c", "1000"), kv_bytes("-c", "1000", "--kv", "f32")
+        blocks = kv_bytes("-c", "1000", "--kv", "q8_0")
         # K and V of 30 layers, 3 heads of 64: the published shape of SmolLM2-135M.
         self.assertGreaterEqual(half[8192], 2 * 30 * 3 * 64 * 8192 * 2)
         self.assertLess(half[8192], 1.1 * 2 * 30 * 3 * 64 * 8192 * 2)
         self.assertEqual(single[8192], 2 * half[8192])
+        self.assertEqual(blocks[8192] * 64, 34 * half[8192])
         self.assertTrue(half[1000] < half[4096] < half[8192])
 
     def test_tensors_are_listed_when_asked_for(self):

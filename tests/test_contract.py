@@ -1,7 +1,7 @@
 """The numeric contract on real models: logits depend on the file and the tokens, never on how the work is cut.
 
 `tern logits` must write the same bytes with any number of threads, any batch and any instruction set that the machine
-has, for the last position and for all, with both cache types. Texts cross the edge of Gemma's window of 512 positions,
+has, for the last position and for all, with every cache type. Texts cross the edge of Gemma's window of 512 positions,
 and batches are cut before, at and behind that edge. A digest of each row is compared, so that no run keeps hundreds of
 megabytes and a failure can still name the first row that differs.
 
@@ -22,7 +22,7 @@ MODELS = pathlib.Path(os.environ.get("TERN_MODELS", CACHE))
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "bench" / "texts.txt"
 WINDOW = 512  # Gemma 3's; SmolLM2 has none
 N_LONG, N_SHORT = WINDOW + 40, 40
-KV_TYPES = ("f16", "f32")
+KV_TYPES = ("f16", "q8_0", "f32")
 
 
 def levels():
@@ -94,7 +94,7 @@ class Contract:
             self.assertEqual(self.logits(self.short_ids, "--kv", kv), expected[-1:], "last row alone")
 
     def test_threads_and_batch_change_nothing_past_the_window(self):
-        for kv, cuts in (("f16", ((1, 512), (2, 1), (3, 7))), ("f32", ((1, 7), (2, 512)))):
+        for kv, cuts in (("f16", ((1, 512), (2, 1), (3, 7))), ("q8_0", ((1, 7), (3, 512))), ("f32", ((1, 7), (2, 512)))):
             expected = self.logits(self.long_ids, "--kv", kv, "-b", N_LONG)
             for threads, batch in cuts:
                 self.check_same(self.long_ids, expected, "--kv", kv, "-t", threads, "-b", batch)
@@ -121,7 +121,8 @@ class Contract:
     def test_another_token_or_another_cache_type_is_noticed(self):
         """The digests are of logits that move: what must change them does."""
         expected = self.logits(self.short_ids)
-        self.assertNotEqual(self.logits(self.short_ids, "--kv", "f32"), expected)
+        for kv in KV_TYPES:
+            self.assertEqual(self.logits(self.short_ids, "--kv", kv) == expected, kv == "f16")
         first, rest = self.short_ids.split(" ", 1)
         self.assertNotEqual(self.logits(f"{int(first) + 5} {rest}"), expected)
 

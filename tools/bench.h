@@ -25,8 +25,6 @@ typedef struct tn_bench_grid {
 /* Reads the lists of -p -n -d -b -t --kv and -r. Returns 0, or the exit code after printing what is wrong. */
 int tn_bench_grid_parse(const tn_options *options, tn_bench_grid *grid);
 
-const char *tn_bench_kv_name(uint32_t kv);
-
 /* ---- Results (bench_run.c) ---- */
 
 typedef struct tn_bench_result {

@@ -6,12 +6,6 @@
 
 enum { DEFAULT_RUNS = 5, MAX_TOKENS = 1 << 18, MAX_DEPTH = 1 << 24, MAX_BATCH = 65536, MAX_THREADS = 1024 };
 
-static const char *const kv_names[] = {[TERN_KV_F32] = "f32", [TERN_KV_F16] = "f16"};
-
-const char *tn_bench_kv_name(uint32_t kv) {
-    return kv_names[kv];
-}
-
 /* Copies the text up to a separator into word; the rest, or NULL if there is none or the word is too long. */
 static const char *split(const char *text, size_t n, char separator, char word[24]) {
     const char *at = memchr(text, separator, n);
@@ -65,25 +59,17 @@ static int parse_list(const tn_options *options, tn_option_id id, const char *wo
     }
 }
 
-static bool add_kv(const char *name, size_t n, tn_bench_list *list) {
-    for (uint32_t kv = 0; kv < sizeof kv_names / sizeof *kv_names; kv++) {
-        if (strlen(kv_names[kv]) != n || memcmp(kv_names[kv], name, n) != 0) continue;
-        if (list->n == TN_BENCH_MAX_ITEMS) return false;
-        list->items[list->n++] = kv;
-        return true;
-    }
-    return false;
-}
-
 static int parse_kvs(const tn_options *options, tn_bench_list *list) {
     if (!tn_option_given(options, TN_OPTION_KV)) return 0;
     const char *text = options->list[TN_OPTION_KV];
     list->n = 0;
     for (const char *at = text;; at++) {
         const size_t n = strcspn(at, ",");
-        if (!add_kv(at, n, list))
-            return tn_cli_fail_usage(options->command, "--kv: expected f16 or f32 or f16,f32, found '%s'",
-                                     text);
+        tern_kv_type kv;
+        if (list->n == TN_BENCH_MAX_ITEMS || !tn_parse_kv(at, n, &kv))
+            return tn_cli_fail_usage(
+                options->command, "--kv: expected " TN_KV_WORDS ", or a list as f16,q8_0, found '%s'", text);
+        list->items[list->n++] = kv;
         at += n;
         if (!*at) return 0;
     }

@@ -28,7 +28,7 @@ void tn_bench_print_row(const tn_bench *b, const tn_bench_result *r) {
     const double speed = r->decode ? r->read_bytes_per_s : r->macs_per_s;
     const double peak = r->decode ? r->machine.read_bytes_per_s : r->machine.macs_per_s;
     printf("%-15s %3" PRIu32 " %5" PRIu32 " %-3s %9.1f", tn_bench_test_name(name, r), r->n_threads,
-           r->n_batch, tn_bench_kv_name(r->kv), r->tokens_per_s);
+           r->n_batch, tn_kv_name((tern_kv_type)r->kv), r->tokens_per_s);
     for (int i = 0; i < 3; i++) printf(" %7.*f", r->token_ms[i] < 10 ? 3 : 2, r->token_ms[i]);
     printf("  %.*f %s %.0f%%\n", speed < 99.95e9 ? 1 : 0, speed * 1e-9, r->decode ? "GB/s" : "GMAC/s",
            100 * speed / peak);

@@ -125,7 +125,8 @@ static json_t *model_object(const tn_bench *b, const char *sha256, bool *ok) {
 static json_t *precision_object(const tn_bench *b, bool *ok) {
     json_t *precision = json_object(), *kvs = json_array();
     for (size_t i = 0; i < b->grid.kvs.n; i++) {
-        if (json_array_append_new(kvs, text(tn_bench_kv_name(b->grid.kvs.items[i]))) != 0) *ok = false;
+        if (json_array_append_new(kvs, text(tn_kv_name((tern_kv_type)b->grid.kvs.items[i]))) != 0)
+            *ok = false;
     }
     put(precision, "weights", text(b->type), ok);
     put(precision, "kv", kvs, ok);
@@ -162,7 +163,7 @@ static json_t *test_object(const tn_bench *b, const tn_bench_result *r, bool *ok
     put(test, "depth", count(r->depth), ok);
     put(test, "n_batch", count(r->n_batch), ok);
     put(test, "n_threads", count(r->n_threads), ok);
-    put(test, "kv", text(tn_bench_kv_name(r->kv)), ok);
+    put(test, "kv", text(tn_kv_name((tern_kv_type)r->kv)), ok);
     put(test, "isa", text(b->isa), ok);
     put(test, "warm_up_tokens", count(r->warm_up_tokens), ok);
     put(test, "n_runs", count(r->n_runs), ok);

@@ -144,7 +144,7 @@ void tn_cli_session_options(const tn_options *options, tern_session_options *ses
     if (options->n_ctx) session->n_ctx = (uint32_t)options->n_ctx;
     if (options->n_batch) session->n_batch = (uint32_t)options->n_batch;
     if (options->n_threads) session->n_threads = (uint32_t)options->n_threads;
-    if (options->kv) session->kv = strcmp(options->kv, "f32") == 0 ? TERN_KV_F32 : TERN_KV_F16;
+    if (tn_option_given(options, TN_OPTION_KV)) session->kv = options->kv;
 }
 
 static int read_all(int fd, const char *name, tn_text *out) {

@@ -15,7 +15,7 @@ static const char help[] = "usage: tern logits -m M.gguf --ids \"1 2 3\" -o FILE
                            "  --all               one row of n_vocab values for each token\n"
                            "  -b, --batch N       tokens computed at once (default 512, fewer with --all)\n"
                            "  -t, --threads N     threads (default: the cores this process may use)\n"
-                           "  --kv f16|f32        type of the KV cache (default f16)\n"
+                           "  --kv f16|q8_0|f32   type of the KV cache (default f16)\n"
                            "  --arch-file FILE    YAML description that adds or replaces an architecture\n"
                            "  --pre NAME          pre-tokenizer to use, whatever the file says\n"
                            "  -q, --quiet         no warnings\n"

@@ -14,7 +14,7 @@ typedef enum tn_option_kind {
     TN_KIND_TEXT,     /* const char *, not empty */
     TN_KIND_PROMPT,   /* const char *, may be empty */
     TN_KIND_LIST,     /* appended to options->stop */
-    TN_KIND_KV,       /* const char *, "f16" or "f32" */
+    TN_KIND_KV,       /* tern_kv_type */
     TN_KIND_INTEGER,  /* int64_t in [low, high] */
     TN_KIND_REAL,     /* double in [low, high] */
     TN_KIND_POSITIVE, /* double in (0, high] */
@@ -76,6 +76,21 @@ bool tn_parse_integer(const char *text, int64_t low, int64_t high, int64_t *out)
     return true;
 }
 
+static const char *const kv_names[] = {[TERN_KV_F32] = "f32", [TERN_KV_F16] = "f16", [TERN_KV_Q8_0] = "q8_0"};
+
+const char *tn_kv_name(tern_kv_type kv) {
+    return kv_names[kv];
+}
+
+bool tn_parse_kv(const char *text, size_t n, tern_kv_type *kv) {
+    for (size_t i = 0; i < sizeof kv_names / sizeof *kv_names; i++) {
+        if (strlen(kv_names[i]) != n || memcmp(kv_names[i], text, n) != 0) continue;
+        *kv = (tern_kv_type)i;
+        return true;
+    }
+    return false;
+}
+
 /* Decimal notation alone: no hexadecimal, no "inf", no "nan", no spaces. */
 static bool parse_real(const char *text, double *out) {
     if (!*text || text[strspn(text, "0123456789.eE+-")]) return false;
@@ -111,9 +126,6 @@ static int store_text(const tn_command *command, const tn_option *option, const 
     if (!*value && option->kind != TN_KIND_PROMPT) {
         return tn_cli_fail_usage(command, "%s: expected a text, found ''", word);
     }
-    if (option->kind == TN_KIND_KV && strcmp(value, "f16") != 0 && strcmp(value, "f32") != 0) {
-        return tn_cli_fail_usage(command, "%s: expected f16 or f32, found '%s'", word, value);
-    }
     if (option->kind == TN_KIND_LIST) {
         if (out->n_stop == TN_MAX_STOPS) {
             return tn_cli_fail_usage(command, "%s: expected at most %d of them", word, TN_MAX_STOPS);
@@ -138,10 +150,12 @@ static int store(const tn_command *command, tn_option_id id, const char *word, c
     case TN_KIND_INTEGER: return store_integer(command, option, word, value, out);
     case TN_KIND_REAL:
     case TN_KIND_POSITIVE: return store_real(command, option, word, value, out);
+    case TN_KIND_KV:
+        if (tn_parse_kv(value, strlen(value), &out->kv)) return 0;
+        return tn_cli_fail_usage(command, "%s: expected " TN_KV_WORDS ", found '%s'", word, value);
     case TN_KIND_TEXT:
     case TN_KIND_PROMPT:
-    case TN_KIND_LIST:
-    case TN_KIND_KV: return store_text(command, option, word, value, out);
+    case TN_KIND_LIST: return store_text(command, option, word, value, out);
     }
     return 0;
 }

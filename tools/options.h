@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tern.h"
+
 typedef struct tn_command tn_command;
 
 typedef enum tn_option_id {
@@ -54,11 +56,12 @@ enum { TN_MAX_STOPS = 16 };
 typedef struct tn_options {
     const tn_command *command;
     uint64_t given; /* TN_OPTION_BIT of each option seen */
-    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *kv, *yaml;
+    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml;
     const char *stop[TN_MAX_STOPS];
     size_t n_stop;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
     int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs;
+    tern_kv_type kv;
     double temp, top_p, min_p, repeat_penalty;
     bool ignore_eos, no_special, no_bos, all, json, csv, tensors, verbose, quiet, help;
 } tn_options;
@@ -73,5 +76,10 @@ int tn_options_parse(const tn_command *command, int n_args, char *const *args, t
 
 /* Decimal integer without sign (but '-' where low is negative), spaces or anything behind it. */
 bool tn_parse_integer(const char *text, int64_t low, int64_t high, int64_t *out);
+
+/* The word of a KV cache type in options and reports, and back from one of n bytes. */
+const char *tn_kv_name(tern_kv_type kv);
+bool tn_parse_kv(const char *text, size_t n, tern_kv_type *kv);
+#define TN_KV_WORDS "f16, q8_0 or f32"
 
 #endif

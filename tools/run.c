@@ -29,7 +29,7 @@ static const char help[] =
     "  --ignore-eos          go on past end tokens\n"
     "  --no-special          text of control tokens is plain text\n"
     "  --no-bos              no BOS token, even where the vocabulary asks for it\n"
-    "  --kv f16|f32          type of the KV cache (f16)\n"
+    "  --kv f16|q8_0|f32     type of the KV cache (f16)\n"
     "  --arch-file FILE      YAML description of an architecture, added or replaced\n"
     "  --pre NAME            pre-tokenizer to use, whatever the file says\n"
     "  -v, --verbose         the model and the memory it needs, before the text\n"

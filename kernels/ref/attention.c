@@ -33,6 +33,10 @@ void tn_attn_f16_ref(const tn_attn_args *args) {
     for (size_t r = 0; r < args->n_q; r++) attend_row(args, r, tn_dequantize_f16_ref);
 }
 
+void tn_attn_q8_0_ref(const tn_attn_args *args) {
+    for (size_t r = 0; r < args->n_q; r++) attend_row(args, r, tn_dequantize_q8_0_ref);
+}
+
 void tn_attn_join_ref(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t n) {
     if (l2 == 0) return;
     if (*l == 0) {
@@ -55,4 +59,14 @@ void tn_kv_store_f32_ref(void *dst, const float *x, size_t n) {
 void tn_kv_store_f16_ref(void *dst, const float *x, size_t n) {
     uint16_t *h = dst;
     for (size_t i = 0; i < n; i++) h[i] = tn_f32_to_f16(x[i]);
+}
+
+void tn_kv_store_q8_0_ref(void *dst, const float *x, size_t n) {
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += 32, block += 34) {
+        int8_t q[32];
+        const uint16_t d = tn_f32_to_f16(tn_quantize_block_ref(q, x + i, 32));
+        memcpy(block, &d, sizeof d);
+        memcpy(block + 2, q, sizeof q);
+    }
 }

@@ -12,8 +12,7 @@ static uint32_t largest_bits(const float *x, size_t n) {
     return largest;
 }
 
-/* Quantizes one block of n and returns its scale. */
-static float quantize_block(int8_t *q, const float *x, size_t n) {
+float tn_quantize_block_ref(int8_t *q, const float *x, size_t n) {
     uint32_t bits = largest_bits(x, n);
     float largest = tn_f32_from_bits(bits);
     if (bits >= 0x7f800000 || largest < 0x1p-100f) { /* not finite; or so small that 127 / m could overflow */
@@ -40,7 +39,7 @@ void tn_quantize_q8_32_ref(uint8_t *row, const float *x, size_t k) {
     float *d = (float *)(void *)(row + tn_act_d_offset(k));
     int32_t *s = (int32_t *)(void *)(row + tn_act_s_offset(TN_ACT_Q8_32, k));
     for (size_t b = 0; b < k / 32; b++) {
-        d[b] = quantize_block(q + 32 * b, x + 32 * b, 32);
+        d[b] = tn_quantize_block_ref(q + 32 * b, x + 32 * b, 32);
         s[b] = sum_int8(q + 32 * b, 32);
     }
 }
@@ -49,6 +48,6 @@ void tn_quantize_q8_256_ref(uint8_t *row, const float *x, size_t k) {
     int8_t *q = (int8_t *)row;
     float *d = (float *)(void *)(row + tn_act_d_offset(k));
     int16_t *s = (int16_t *)(void *)(row + tn_act_s_offset(TN_ACT_Q8_256, k));
-    for (size_t b = 0; b < k / 256; b++) d[b] = quantize_block(q + 256 * b, x + 256 * b, 256);
+    for (size_t b = 0; b < k / 256; b++) d[b] = tn_quantize_block_ref(q + 256 * b, x + 256 * b, 256);
     for (size_t j = 0; j < k / 16; j++) s[j] = (int16_t)sum_int8(q + 16 * j, 16);
 }

@@ -28,10 +28,12 @@ void tn_kernels_fill_ref(tn_kernels *table) {
         .scale = tn_scale_ref,
         .silu_mul = tn_silu_mul_ref,
         .gelu_mul = tn_gelu_mul_ref,
-        .attn = {[TN_KV_F32] = tn_attn_f32_ref, [TN_KV_F16] = tn_attn_f16_ref},
+        .attn =
+            {[TN_KV_F32] = tn_attn_f32_ref, [TN_KV_F16] = tn_attn_f16_ref, [TN_KV_Q8_0] = tn_attn_q8_0_ref},
         .attn_join = tn_attn_join_ref,
-        .kv_store = {[TN_KV_F32] = tn_kv_store_f32_ref, [TN_KV_F16] = tn_kv_store_f16_ref},
-        .kv_bytes = {[TN_KV_F32] = 4, [TN_KV_F16] = 2},
+        .kv_store = {[TN_KV_F32] = tn_kv_store_f32_ref,
+                     [TN_KV_F16] = tn_kv_store_f16_ref,
+                     [TN_KV_Q8_0] = tn_kv_store_q8_0_ref},
     };
     fill_weights(table->weight);
 }

@@ -22,8 +22,11 @@ tn_add_fn tn_add_ref;
 tn_scale_fn tn_scale_ref;
 tn_glu_fn tn_silu_mul_ref, tn_gelu_mul_ref;
 
-tn_attn_fn tn_attn_f32_ref, tn_attn_f16_ref;
+tn_attn_fn tn_attn_f32_ref, tn_attn_f16_ref, tn_attn_q8_0_ref;
 tn_attn_join_fn tn_attn_join_ref;
-tn_kv_store_fn tn_kv_store_f32_ref, tn_kv_store_f16_ref;
+tn_kv_store_fn tn_kv_store_f32_ref, tn_kv_store_f16_ref, tn_kv_store_q8_0_ref;
+
+/* Quantizes n floats by the rule at tn_quantize_fn and returns their scale. */
+float tn_quantize_block_ref(int8_t *q, const float *x, size_t n);
 
 #endif

@@ -40,10 +40,15 @@ static uint32_t capacity(const tn_cache_shape *shape, const tn_session_config *c
     return whole_chunks(shape->window && ring < c->n_ctx ? ring : c->n_ctx);
 }
 
+/* Bytes of one position of a head. */
+static size_t row_bytes(const tn_cache_shape *shape, const tn_session_config *c) {
+    return tn_dtype_row_bytes(tn_kv_dtype(c->kv), shape->head_dim);
+}
+
 /* Sizes of one cache's k (v is the same); false on overflow. */
-static bool cache_bytes(const tn_cache_shape *shape, const tn_session_config *c, size_t elem_bytes,
-                        uint64_t *head_bytes, uint64_t *bytes) {
-    return tn_mul_u64(capacity(shape, c), shape->head_dim * elem_bytes, head_bytes) &&
+static bool cache_bytes(const tn_cache_shape *shape, const tn_session_config *c, uint64_t *head_bytes,
+                        uint64_t *bytes) {
+    return tn_mul_u64(capacity(shape, c), row_bytes(shape, c), head_bytes) &&
            tn_mul_u64(*head_bytes, shape->n_kv_heads, bytes) && *bytes < SIZE_MAX / 8;
 }
 
@@ -51,16 +56,29 @@ static tn_status too_large(tn_error *err) {
     return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL, "the sizes exceed the address space");
 }
 
+/* Whether every head fills whole blocks of the cache's type. */
+static tn_status check_heads(const tn_graph *graph, tn_kv_type kv, tn_error *err) {
+    const tn_dtype_info *type = &tn_dtypes[tn_kv_dtype(kv)];
+    for (uint32_t i = 0; i < graph->n_caches; i++)
+        if (graph->caches[i].head_dim % type->block_elems)
+            return tn_fail(
+                err, TN_ERR_ARG, "cannot make the session", NULL,
+                "a cache of %s needs heads of a multiple of %u elements, the model's have %u: use f16",
+                type->name, (unsigned)type->block_elems, graph->caches[i].head_dim);
+    return TN_OK;
+}
+
 /* Plans without allocating what the plan speaks of; fills everything of s that is a size. */
 static tn_status measure(tn_session *s, tn_error *err) {
     const tn_session_config *c = &s->config;
     const tn_limits limits = {whole_chunks(c->n_ctx), c->n_batch, c->n_outputs, c->n_threads};
-    tn_status status = tn_plan_make(s->graph, &s->kernels, &limits, &s->arena, &s->plan, err);
+    tn_status status = check_heads(s->graph, c->kv, err);
+    if (status) return status;
+    status = tn_plan_make(s->graph, &s->kernels, &limits, &s->arena, &s->plan, err);
     if (status) return status;
     uint64_t total = 0, head, bytes, private_bytes, logits_bytes;
     for (uint32_t i = 0; i < s->graph->n_caches; i++)
-        if (!cache_bytes(&s->graph->caches[i], c, s->kernels.kv_bytes[c->kv], &head, &bytes) ||
-            !tn_add_u64(total, 2 * bytes, &total))
+        if (!cache_bytes(&s->graph->caches[i], c, &head, &bytes) || !tn_add_u64(total, 2 * bytes, &total))
             return too_large(err);
     s->kv_bytes = total;
     s->logits_stride = tn_round_up((size_t)c->n_vocab * sizeof(float), 64);
@@ -96,11 +114,11 @@ static void place_caches(tn_session *s) {
     for (uint32_t i = 0; i < s->graph->n_caches; i++) {
         const tn_cache_shape *shape = &s->graph->caches[i];
         uint64_t head = 0, bytes = 0;
-        cache_bytes(shape, &s->config, s->kernels.kv_bytes[s->config.kv], &head, &bytes);
+        cache_bytes(shape, &s->config, &head, &bytes);
         s->kv[i] = (tn_kv){.k = at,
                            .v = at + bytes,
                            .head_stride = head,
-                           .pos_stride = shape->head_dim * s->kernels.kv_bytes[s->config.kv],
+                           .pos_stride = row_bytes(shape, &s->config),
                            .capacity = capacity(shape, &s->config)};
         at += 2 * bytes;
         if (!shape->window || s->kv[i].capacity >= s->config.n_ctx) continue; /* it keeps all positions */

@@ -345,7 +345,7 @@ static void make_bounds(int32_t *lo, int32_t *hi, size_t n_q, size_t *n) {
 /* Cached rows behind the last position lie in the unreadable page; those before every lo are NaN. */
 static void make_cache(tn_attn_args *args, tn_kv_type kv, size_t n, regime kind) {
     static float row[TN_ATTN_MAX_DIM];
-    size_t row_bytes = args->head_dim * ref.kv_bytes[kv], first = TN_ATTN_CHUNK;
+    size_t row_bytes = tn_dtype_row_bytes(tn_kv_dtype(kv), args->head_dim), first = TN_ATTN_CHUNK;
     for (size_t r = 0; r < args->n_q; r++)
         if (args->lo[r] < args->hi[r] && (size_t)args->lo[r] < first) first = (size_t)args->lo[r];
     args->kv_stride = row_bytes * (1 + rng_below(3));
@@ -385,7 +385,7 @@ static void check_attention(tn_kv_type kv, size_t head_dim, size_t n_q, regime k
     ref.attn[kv](&args);
     FOR_EACH_VARIANT(isa) {
         CASE("%s attn %s head_dim=%zu n_q=%zu regime=%d", tn_isa_name((tn_isa)isa),
-             kv == TN_KV_F32 ? "f32" : "f16", head_dim, n_q, (int)kind);
+             tn_dtypes[tn_kv_dtype(kv)].name, head_dim, n_q, (int)kind);
         run_attn(variant[isa].attn[kv], &args, &want);
     }
 }
@@ -396,10 +396,12 @@ static void test_attention_equals_the_reference(void **state) {
     static const size_t counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 64};
     unsigned turn = 0;
     for (int kv = 0; kv < TN_KV_COUNT; kv++)
-        for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
+        for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
+            if (dims[d] % tn_dtypes[tn_kv_dtype((tn_kv_type)kv)].block_elems) continue;
             for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
                 for (int again = 0; again < (counts[c] * dims[d] > 4096 ? 1 : 4); again++)
                     check_attention((tn_kv_type)kv, dims[d], counts[c], (regime)(turn++ % N_REGIMES));
+        }
 }
 
 /* Position 0 scores 0, position j scores x_j <= 0 and has a value of one in its own element: o is exp(x_j)
@@ -491,17 +493,20 @@ static void test_cache_stores_equal_the_reference(void **state) {
     (void)state;
     static uint8_t want[4096];
     for (unsigned turn = 0; turn < 20000; turn++) {
-        size_t n = 1 + rng_below(turn % 16 ? 70 : 700);
+        size_t n = turn % 4 ? 1 + rng_below(turn % 16 ? 70 : 700) : 32 * (1 + rng_below(16));
         float *x = guarded_take(&buf_a, n * sizeof *x, 0);
         make_cached(x, n, turn);
         for (int kv = 0; kv < TN_KV_COUNT; kv++) {
+            const tn_dtype type = tn_kv_dtype((tn_kv_type)kv);
+            if (n % tn_dtypes[type].block_elems) continue;
+            const size_t row_bytes = tn_dtype_row_bytes(type, n);
             ref.kv_store[kv](want, x, n);
             FOR_EACH_VARIANT(isa) {
-                CASE("%s kv_store %s n=%zu", tn_isa_name((tn_isa)isa), kv == TN_KV_F32 ? "f32" : "f16", n);
-                uint8_t *dst = guarded_take(&buf_y, n * ref.kv_bytes[kv], 0);
+                CASE("%s kv_store %s n=%zu", tn_isa_name((tn_isa)isa), tn_dtypes[type].name, n);
+                uint8_t *dst = guarded_take(&buf_y, row_bytes, 0);
                 variant[isa].kv_store[kv](dst, x, n);
                 check_front(dst);
-                if (memcmp(dst, want, n * ref.kv_bytes[kv]) != 0) fail_msg("%s: bytes differ", context);
+                if (memcmp(dst, want, row_bytes) != 0) fail_msg("%s: bytes differ", context);
             }
         }
     }
@@ -525,8 +530,7 @@ static void test_table_is_complete(void **state) {
         assert_true(t->quantize[TN_ACT_F32] && t->quantize[TN_ACT_Q8_32] && t->quantize[TN_ACT_Q8_256]);
         assert_true(t->rms_norm && t->rope_halves && t->rope_adjacent && t->add && t->scale);
         assert_true(t->silu_mul && t->gelu_mul && t->attn_join);
-        for (int kv = 0; kv < TN_KV_COUNT; kv++)
-            assert_true(t->attn[kv] && t->kv_store[kv] && t->kv_bytes[kv]);
+        for (int kv = 0; kv < TN_KV_COUNT; kv++) assert_true(t->attn[kv] && t->kv_store[kv]);
     }
 }
 
@@ -552,9 +556,11 @@ static void print_left(const tn_kernels *t) {
     PRINT_LEFT(gelu_mul)
     PRINT_LEFT(attn[TN_KV_F32])
     PRINT_LEFT(attn[TN_KV_F16])
+    PRINT_LEFT(attn[TN_KV_Q8_0])
     PRINT_LEFT(attn_join)
     PRINT_LEFT(kv_store[TN_KV_F32])
     PRINT_LEFT(kv_store[TN_KV_F16])
+    PRINT_LEFT(kv_store[TN_KV_Q8_0])
 #undef PRINT_LEFT
 }
 

@@ -367,7 +367,7 @@ static void test_add_and_scale(void **state) {
 
 enum { DIM = 64, POSITIONS = 3 * TN_ATTN_CHUNK };
 static float cache_k[POSITIONS * DIM], cache_v[POSITIONS * DIM];
-static uint16_t half_k[POSITIONS * DIM], half_v[POSITIONS * DIM];
+static uint8_t stored_k[POSITIONS * DIM * sizeof(float)], stored_v[POSITIONS * DIM * sizeof(float)];
 
 /* The textbook softmax over positions from..to-1. */
 static void naive_attention(double *o, const float *q, size_t from, size_t to, double scale) {
@@ -389,6 +389,7 @@ static void naive_attention(double *o, const float *q, size_t from, size_t to, d
 
 /* All chunks, joined in order, for one query row that sees from..to-1. */
 static void chunked_attention(tn_kv_type kv, float *o, const float *q, size_t from, size_t to, float scale) {
+    const size_t stride = tn_dtype_row_bytes(tn_kv_dtype(kv), DIM);
     float m = -INFINITY, l = 0, m2, l2, o2[DIM];
     memset(o, 0, DIM * sizeof *o);
     for (size_t start = 0; start < POSITIONS; start += TN_ATTN_CHUNK) {
@@ -402,14 +403,14 @@ static void chunked_attention(tn_kv_type kv, float *o, const float *q, size_t fr
                              .lo = &lo,
                              .hi = &hi,
                              .head_dim = DIM,
-                             .kv_stride = DIM * ref.kv_bytes[kv],
+                             .k = stored_k + start * stride,
+                             .v = stored_v + start * stride,
+                             .kv_stride = stride,
                              .scale = scale,
                              .m = &m2,
                              .l = &l2,
                              .o = o2,
                              .o_stride = DIM};
-        args.k = kv == TN_KV_F32 ? (const void *)(cache_k + start * DIM) : half_k + start * DIM;
-        args.v = kv == TN_KV_F32 ? (const void *)(cache_v + start * DIM) : half_v + start * DIM;
         ref.attn[kv](&args);
         if (hi == lo) assert_true(m2 == -INFINITY && l2 == 0);
         ref.attn_join(&m, &l, o, m2, l2, o2, DIM);
@@ -417,19 +418,35 @@ static void chunked_attention(tn_kv_type kv, float *o, const float *q, size_t fr
     for (size_t i = 0; i < DIM; i++) o[i] /= l;
 }
 
-static void make_cache(float *x, uint16_t *half, size_t n) {
-    fill_floats(x, n, ORDINARY);
-    ref.kv_store[TN_KV_F16](half, x, n);
-    for (size_t i = 0; i < n; i++) x[i] = tn_f16_to_f32(half[i]); /* the same values in both caches */
+/* Fills a cache, and x with the floats that it holds: each off by half of what its type resolves at most. */
+static void make_cache(tn_kv_type kv, float *x, uint8_t *stored) {
+    const tn_dtype type = tn_kv_dtype(kv);
+    float row[DIM];
+    for (size_t j = 0; j < POSITIONS; j++, x += DIM, stored += tn_dtype_row_bytes(type, DIM)) {
+        fill_floats(row, DIM, ORDINARY);
+        ref.kv_store[kv](stored, row, DIM);
+        ref.weight[type].dequantize(x, stored, DIM);
+        for (size_t i = 0; i < DIM; i++) {
+            double largest = 0;
+            for (size_t b = i / 32 * 32; b < i / 32 * 32 + 32; b++)
+                if (fabs((double)row[b]) > largest) largest = fabs((double)row[b]);
+            const double step =
+                kv == TN_KV_Q8_0  ? largest / 127 * 1.13 /* the scale is rounded too: 127 times 2^-11 of it */
+                : kv == TN_KV_F16 ? fabs((double)row[i]) * 0x1p-10 + 0x1p-24
+                                  : 0;
+            check_near("cache", i, x[i], row[i], step / 2);
+        }
+    }
 }
 
 static void test_chunked_attention_equals_the_textbook_softmax(void **state) {
     (void)state;
     float q[DIM], o[DIM];
     double want[DIM];
-    for (int turn = 0; turn < 300; turn++) {
-        make_cache(cache_k, half_k, POSITIONS * DIM);
-        make_cache(cache_v, half_v, POSITIONS * DIM);
+    for (int turn = 0; turn < 300 * TN_KV_COUNT; turn++) {
+        const tn_kv_type kv = (tn_kv_type)(turn % TN_KV_COUNT);
+        make_cache(kv, cache_k, stored_k);
+        make_cache(kv, cache_v, stored_v);
         fill_floats(q, DIM, ORDINARY);
         size_t to = 1 + rng_below(POSITIONS), from = turn % 2 ? rng_below(to) : 0;
         double largest = 0, scale = 0.125;
@@ -439,10 +456,8 @@ static void test_chunked_attention_equals_the_textbook_softmax(void **state) {
             if (magnitude > largest) largest = magnitude;
         }
         naive_attention(want, q, from, to, scale);
-        for (int kv = 0; kv < TN_KV_COUNT; kv++) {
-            chunked_attention((tn_kv_type)kv, o, q, from, to, (float)scale);
-            for (size_t i = 0; i < DIM; i++) check_near("attention", i, o[i], want[i], 1e-4 * largest);
-        }
+        chunked_attention(kv, o, q, from, to, (float)scale);
+        for (size_t i = 0; i < DIM; i++) check_near("attention", i, o[i], want[i], 1e-4 * largest);
     }
 }
 
