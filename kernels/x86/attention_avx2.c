@@ -68,22 +68,33 @@ TN_INLINE void tn_vf_transpose(tn_vf v[8]) {
     for (int i = 0; i < 8; i++) v[i] = _mm256_castsi256_ps(w[i]);
 }
 
-TN_INLINE tn_vf vector_f32(const uint8_t *row, size_t d, bool half) {
+TN_INLINE tn_vf vector_f32(const uint8_t *row, size_t d, size_t i, bool half) {
     (void)half;
-    return _mm256_loadu_ps((const float *)(const void *)row + d);
+    return _mm256_loadu_ps((const float *)(const void *)row + d + i);
 }
-TN_INLINE tn_vf octets_f32(const uint8_t *a, const uint8_t *b, size_t d) {
-    (void)b;
-    return vector_f32(a, d, false);
-}
-TN_INLINE tn_vf vector_f16(const uint8_t *row, size_t d, bool half) {
+TN_INLINE tn_vf vector_f16(const uint8_t *row, size_t d, size_t i, bool half) {
     (void)half;
-    return _mm256_cvtph_ps(tn_load128(row + 2 * d));
+    return _mm256_cvtph_ps(tn_load128(row + 2 * (d + i)));
 }
-TN_INLINE tn_vf octets_f16(const uint8_t *a, const uint8_t *b, size_t d) {
-    (void)b;
-    return vector_f16(a, d, false);
+/* The scale of a block of Q8_0 in all lanes. */
+TN_INLINE __m256 block_scale(const uint8_t *block) {
+    return _mm256_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(tn_load_u16(block))));
 }
+TN_INLINE tn_vf vector_q8_0(const uint8_t *row, size_t d, size_t i, bool half) {
+    (void)half;
+    const uint8_t *block = row + (d / 32 + i / 32) * 34;
+    const __m128i q = _mm_loadl_epi64((const __m128i *)(const void *)(block + 2 + d % 32 + i % 32));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)), block_scale(block));
+}
+
+#define OCTETS_FN(name)                                                                                      \
+    TN_INLINE tn_vf octets_##name(const uint8_t *a, const uint8_t *b, size_t d, size_t i) {                  \
+        (void)b;                                                                                             \
+        return vector_##name(a, d, i, false);                                                                \
+    }
+OCTETS_FN(f32)
+OCTETS_FN(f16)
+OCTETS_FN(q8_0)
 
 #include "attention_chunk.h"
 
@@ -93,6 +104,10 @@ void tn_attn_f32_avx2(const tn_attn_args *args) {
 
 void tn_attn_f16_avx2(const tn_attn_args *args) {
     attend(args, octets_f16, vector_f16);
+}
+
+void tn_attn_q8_0_avx2(const tn_attn_args *args) {
+    attend(args, octets_q8_0, vector_q8_0);
 }
 
 void tn_attn_join_avx2(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t n) {

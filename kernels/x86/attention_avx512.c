@@ -102,20 +102,42 @@ TN_INLINE void tn_vf_transpose(tn_vf v[8]) {
     }
 }
 
-TN_INLINE tn_vf vector_f32(const uint8_t *row, size_t d, bool half) {
-    const float *p = (const float *)(const void *)row + d;
+TN_INLINE tn_vf vector_f32(const uint8_t *row, size_t d, size_t i, bool half) {
+    const float *p = (const float *)(const void *)row + d + i;
     return half ? _mm512_castps256_ps512(_mm256_loadu_ps(p)) : _mm512_loadu_ps(p);
 }
-TN_INLINE tn_vf octets_f32(const uint8_t *a, const uint8_t *b, size_t d) {
-    const __m512 low = _mm512_castps256_ps512(_mm256_castsi256_ps(tn_load256(a + 4 * d)));
-    return _mm512_insertf32x8(low, _mm256_castsi256_ps(tn_load256(b + 4 * d)), 1);
+TN_INLINE tn_vf octets_f32(const uint8_t *a, const uint8_t *b, size_t d, size_t i) {
+    const __m512 low = _mm512_castps256_ps512(_mm256_castsi256_ps(tn_load256(a + 4 * (d + i))));
+    return _mm512_insertf32x8(low, _mm256_castsi256_ps(tn_load256(b + 4 * (d + i))), 1);
 }
-TN_INLINE tn_vf vector_f16(const uint8_t *row, size_t d, bool half) {
-    const uint8_t *p = row + 2 * d;
+
+TN_INLINE tn_vf vector_f16(const uint8_t *row, size_t d, size_t i, bool half) {
+    const uint8_t *p = row + 2 * (d + i);
     return _mm512_cvtph_ps(half ? _mm256_castsi128_si256(tn_load128(p)) : tn_load256(p));
 }
-TN_INLINE tn_vf octets_f16(const uint8_t *a, const uint8_t *b, size_t d) {
-    return _mm512_cvtph_ps(tn_load_pair(a + 2 * d, b + 2 * d));
+TN_INLINE tn_vf octets_f16(const uint8_t *a, const uint8_t *b, size_t d, size_t i) {
+    return _mm512_cvtph_ps(tn_load_pair(a + 2 * (d + i), b + 2 * (d + i)));
+}
+
+/* The scale of a block of Q8_0 in all lanes. */
+TN_INLINE __m512 block_scale(const uint8_t *block) {
+    return _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(tn_load_u16(block))));
+}
+TN_INLINE __m512 widen_int8(__m128i q) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q));
+}
+/* A row is whole blocks, so there is no half. */
+TN_INLINE tn_vf vector_q8_0(const uint8_t *row, size_t d, size_t i, bool half) {
+    (void)half;
+    const uint8_t *block = row + (d / 32 + i / 32) * 34;
+    return _mm512_mul_ps(widen_int8(tn_load128(block + 2 + d % 32 + i % 32)), block_scale(block));
+}
+TN_INLINE tn_vf octets_q8_0(const uint8_t *a, const uint8_t *b, size_t d, size_t i) {
+    const size_t block = (d / 32 + i / 32) * 34, at = block + 2 + d % 32 + i % 32;
+    const __m512 scale = _mm512_mask_mov_ps(block_scale(a + block), 0xff00, block_scale(b + block));
+    const __m128i low = _mm_loadl_epi64((const __m128i *)(const void *)(a + at));
+    const __m128i q = _mm_unpacklo_epi64(low, _mm_loadl_epi64((const __m128i *)(const void *)(b + at)));
+    return _mm512_mul_ps(widen_int8(q), scale);
 }
 
 #include "attention_chunk.h"
@@ -126,4 +148,8 @@ void tn_attn_f32_avx512(const tn_attn_args *args) {
 
 void tn_attn_f16_avx512(const tn_attn_args *args) {
     attend(args, octets_f16, vector_f16);
+}
+
+void tn_attn_q8_0_avx512(const tn_attn_args *args) {
+    attend(args, octets_q8_0, vector_q8_0);
 }

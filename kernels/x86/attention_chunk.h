@@ -27,10 +27,12 @@ typedef struct workspace {
 _Static_assert(sizeof(workspace) <= TN_KERNEL_SCRATCH, "scratch");
 _Static_assert(TN_ATTN_CHUNK % SPAN == 0, "a chunk is whole tiles");
 
-/* Elements d .. d+7 of row a as floats; in 16 lanes those of row b behind them. */
-typedef tn_vf octets_fn(const uint8_t *a, const uint8_t *b, size_t d);
-/* A vector of a row's elements from d on; half: only 8 are there, the upper lanes are arbitrary. */
-typedef tn_vf vector_fn(const uint8_t *row, size_t d, bool half);
+/* Of a row of the cache, elements d + i and on as floats. The two parts of the index let the compiler see which of
+ * them share a block of the type: d % 32 + i % 32 is below 32.
+ * Vector: half means that only 8 are there and the upper lanes are arbitrary. Octets: 8 of row a, then in 16 lanes
+ * those of row b. */
+typedef tn_vf vector_fn(const uint8_t *row, size_t d, size_t i, bool half);
+typedef tn_vf octets_fn(const uint8_t *a, const uint8_t *b, size_t d, size_t i);
 
 /* Keys or values of the chunk: position j at base + j * stride. */
 typedef struct positions {
@@ -73,7 +75,7 @@ TN_INLINE void multiply(tn_vf *acc, int n_rows, int n_vecs, const float *const *
     for (size_t i = 0; i < n; i++) {
         tn_vf column[TILE_VECS];
         for (int v = 0; v < n_vecs; v++)
-            column[v] = vector(b + i * b_stride, d + (size_t)(v * TN_LANES), half);
+            column[v] = vector(b + i * b_stride, d, (size_t)(v * TN_LANES), half);
         for (int r = 0; r < n_rows; r++) {
             const tn_vf factor = tn_vf_set1(a[r][i * a_step]);
             for (int v = 0; v < n_vecs; v++)
@@ -96,7 +98,7 @@ TN_INLINE void transpose_keys(const positions *k, float *dst, size_t dim, octets
             tn_vf v[8];
             for (int i = 0; i < 8; i++) {
                 const int at = i < 4 ? i : i + TN_LANES / 2 - 4;
-                v[i] = octets(key[at], key[at + 4 * (OCTETS - 1)], d);
+                v[i] = octets(key[at], key[at + 4 * (OCTETS - 1)], d, 0);
             }
             tn_vf_transpose(v);
             for (size_t s = 0; s < 8; s++) tn_vf_store(out + s * per_stripe, v[s]);
@@ -161,27 +163,34 @@ static void score_many(const tn_attn_args *args, workspace *ws) {
 
 /* ---- Scores of few rows ------------------------------------------------------------------------- */
 
+/* The sums of rows q against vectors of keys go on with elements d + i .. d + i + 7. */
+TN_INLINE void score_octet(tn_vf acc[8], const float *const *q, const uint8_t *const *key, int n_rows,
+                           size_t d, size_t i, octets_fn *octets) {
+    const int n_vecs = 8 / n_rows;
+    tn_vf row[FEW_ROWS];
+    for (int r = 0; r < n_rows; r++) row[r] = tn_vf_octet(q[r] + d + i);
+    for (int v = 0; v < n_vecs; v++) {
+        const tn_vf keys = octets(key[v * OCTETS], key[v * OCTETS + OCTETS - 1], d, i);
+        for (int r = 0; r < n_rows; r++) acc[r * n_vecs + v] = tn_vf_fma(row[r], keys, acc[r * n_vecs + v]);
+    }
+}
+
 /* Rows r .. r+n_rows-1 (of which n exist) against 8 / n_rows vectors of keys from position j on. A row or key past
  * the last repeats it. */
 TN_INLINE void score_keys(const tn_attn_args *args, workspace *ws, const positions *k, size_t r, size_t n,
                           int n_rows, int j, octets_fn *octets) {
-    const int n_vecs = 8 / n_rows, n_keys = n_vecs * OCTETS;
+    const int n_keys = 8 / n_rows * OCTETS;
     const float *q[FEW_ROWS];
     const uint8_t *key[8 * OCTETS];
     tn_vf acc[8];
-    for (int i = 0; i < n_rows; i++)
-        q[i] = args->q + (r + ((size_t)i < n ? (size_t)i : n - 1)) * args->q_stride;
+    for (size_t i = 0; i < (size_t)n_rows; i++) q[i] = args->q + (r + (i < n ? i : n - 1)) * args->q_stride;
     for (int i = 0; i < n_keys; i++) key[i] = position(k, min_int(j + i, k->last - 1));
     for (int i = 0; i < 8; i++) acc[i] = tn_vf_set1(0.0f);
-    for (size_t d = 0; d < args->head_dim; d += 8) {
-        tn_vf row[FEW_ROWS];
-        for (int i = 0; i < n_rows; i++) row[i] = tn_vf_octet(q[i] + d);
-        for (int v = 0; v < n_vecs; v++) {
-            const tn_vf keys = octets(key[v * OCTETS], key[v * OCTETS + OCTETS - 1], d);
-            for (int i = 0; i < n_rows; i++)
-                acc[i * n_vecs + v] = tn_vf_fma(row[i], keys, acc[i * n_vecs + v]);
-        }
+    size_t d = 0;
+    for (; d + 32 <= args->head_dim; d += 32) {
+        for (size_t i = 0; i < 32; i += 8) score_octet(acc, q, key, n_rows, d, i, octets);
     }
+    for (; d < args->head_dim; d += 8) score_octet(acc, q, key, n_rows, d, 0, octets);
     float scores[8 * OCTETS];
     tn_vf_store(scores, tn_vf_mul(tn_vf_join8(acc), tn_vf_set1(args->scale)));
     for (size_t i = 0; i < n; i++)
@@ -254,8 +263,8 @@ TN_INLINE void widen_values(positions *v, float *dst, size_t dim, vector_fn *vec
         const uint8_t *row = position(v, j);
         float *out = dst + (size_t)j * stride;
         size_t d = 0;
-        for (; d + TN_LANES <= dim; d += TN_LANES) tn_vf_store(out + d, vector(row, d, false));
-        if (d < dim) tn_vf_store(out + d, vector(row, d, true));
+        for (; d + TN_LANES <= dim; d += TN_LANES) tn_vf_store(out + d, vector(row, d, 0, false));
+        if (d < dim) tn_vf_store(out + d, vector(row, d, 0, true));
     }
     v->base = (const uint8_t *)dst;
     v->stride = stride * sizeof(float);

@@ -11,4 +11,5 @@ void tn_kernels_fill_avx512(tn_kernels *table) {
 #undef X
     table->attn[TN_KV_F32] = tn_attn_f32_avx512;
     table->attn[TN_KV_F16] = tn_attn_f16_avx512;
+    table->attn[TN_KV_Q8_0] = tn_attn_q8_0_avx512;
 }
