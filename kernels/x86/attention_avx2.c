@@ -7,7 +7,11 @@ enum {
     TILE_ROWS = 6, /* 12 sums, 2 vectors and a factor in 16 registers */
     TILE_VECS = 2,
     SCORE_VECS = 2,
-    MANY_ROWS = 9 /* queries from which widening once is cheaper */
+    FEW_VECS_1 = 8,
+    FEW_VECS_2 = 4,
+    FEW_VECS_3 = 4,
+    FEW_VECS_4 = 2, /* of a tile of 1 .. 4 rows */
+    MANY_ROWS = 9   /* queries from which widening once is cheaper */
 };
 
 typedef __m256 tn_vf;
@@ -43,7 +47,7 @@ TN_INLINE tn_vf tn_vf_max(tn_vf a, tn_vf b) {
     return _mm256_max_ps(a, b);
 }
 TN_INLINE tn_vf tn_vf_exp(tn_vf x) {
-    return tn_exp8_ps(x);
+    return tn_exp8_upto_max_ps(x);
 }
 TN_INLINE __m256 tn_vf_max_octets(tn_vf v) {
     return v;

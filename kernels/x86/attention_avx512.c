@@ -7,7 +7,11 @@ enum {
     TILE_ROWS = 4, /* 16 sums, 4 vectors and a factor in 32 registers */
     TILE_VECS = 4,
     SCORE_VECS = 2,
-    MANY_ROWS = 9 /* queries from which widening once is cheaper */
+    FEW_VECS_1 = 4,
+    FEW_VECS_2 = 4,
+    FEW_VECS_3 = 4,
+    FEW_VECS_4 = 4, /* of a tile of 1 .. 4 rows */
+    MANY_ROWS = 9   /* queries from which widening once is cheaper */
 };
 
 typedef __m512 tn_vf;
@@ -44,7 +48,7 @@ TN_INLINE tn_vf tn_vf_max(tn_vf a, tn_vf b) {
     return _mm512_max_ps(a, b);
 }
 TN_INLINE tn_vf tn_vf_exp(tn_vf x) {
-    return tn_exp16_ps(x);
+    return tn_exp16_upto_max_ps(x);
 }
 TN_INLINE __m256 tn_vf_max_octets(tn_vf v) {
     return _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));

@@ -73,7 +73,7 @@ static ranges ranges_of(const tn_attn_args *args, size_t row, size_t n_rows) {
 TN_INLINE void multiply(tn_vf *acc, int n_rows, int n_vecs, const float *const *a, size_t a_step,
                         const uint8_t *b, size_t b_stride, size_t d, size_t n, bool half, vector_fn *vector) {
     for (size_t i = 0; i < n; i++) {
-        tn_vf column[TILE_VECS];
+        tn_vf column[8];
         for (int v = 0; v < n_vecs; v++)
             column[v] = vector(b + i * b_stride, d, (size_t)(v * TN_LANES), half);
         for (int r = 0; r < n_rows; r++) {
@@ -197,11 +197,24 @@ TN_INLINE void score_keys(const tn_attn_args *args, workspace *ws, const positio
         memcpy(ws->p[r + i] + j, scores + (int)i * n_keys, (size_t)n_keys * sizeof *scores);
 }
 
-TN_INLINE void score_few(const tn_attn_args *args, workspace *ws, const positions *k, octets_fn *octets) {
+/* Positions j .. j+n-1 on their way into the cache: rows lie one behind the other. */
+TN_INLINE void prefetch(const positions *kv, int j, int n) {
+    const uint8_t *end = position(kv, j + n);
+    for (const uint8_t *p = position(kv, j); p < end; p += 64) _mm_prefetch((const char *)p, _MM_HINT_T0);
+}
+
+/* The first rows' pass over the keys prefetches the values, and the next chunk's keys. */
+TN_INLINE void score_few(const tn_attn_args *args, workspace *ws, const positions *k, const positions *v,
+                         octets_fn *octets) {
     for (size_t r = 0; r < args->n_q; r += FEW_ROWS) {
         const size_t n = args->n_q - r < FEW_ROWS ? args->n_q - r : FEW_ROWS;
+        const int step = (n == 1 ? 8 : n == 2 ? 4 : 2) * OCTETS;
         const ranges seen = ranges_of(args, r, n);
-        for (int j = seen.first; j < seen.last; j += n == 1 ? 8 * OCTETS : n == 2 ? 4 * OCTETS : 2 * OCTETS) {
+        for (int j = seen.first; j < seen.last; j += step) {
+            if (r == 0) {
+                prefetch(v, j, step);
+                prefetch(k, TN_ATTN_CHUNK + j, step);
+            }
             switch (n) {
             case 1: score_keys(args, ws, k, r, 1, 1, j, octets); break;
             case 2: score_keys(args, ws, k, r, 2, 2, j, octets); break;
@@ -303,6 +316,8 @@ TN_INLINE void output_rows(const tn_attn_args *args, const workspace *ws, const 
     if (from >= to) return;
     for (; d + step <= dim; d += step)
         output_tile(args, ws, v, r, n_rows, n_vecs, false, from, to, d, vector);
+    for (; n_vecs > 2 && d + step / 2 <= dim; d += step / 2)
+        output_tile(args, ws, v, r, n_rows, n_vecs / 2, false, from, to, d, vector);
     for (; d + TN_LANES <= dim; d += TN_LANES)
         output_tile(args, ws, v, r, n_rows, 1, false, from, to, d, vector);
     if (d < dim) output_tile(args, ws, v, r, n_rows, 1, true, from, to, d, vector);
@@ -338,10 +353,10 @@ TN_INLINE void output_few(const tn_attn_args *args, const workspace *ws, const p
                           vector_fn *vector) {
     for (size_t r = 0; r < args->n_q; r += FEW_ROWS) {
         switch (args->n_q - r) {
-        case 1: output_group(args, ws, v, r, 1, TILE_VECS, vector); break;
-        case 2: output_group(args, ws, v, r, 2, TILE_VECS, vector); break;
-        case 3: output_group(args, ws, v, r, 3, TILE_VECS, vector); break;
-        default: output_group(args, ws, v, r, 4, TILE_VECS, vector); break;
+        case 1: output_group(args, ws, v, r, 1, FEW_VECS_1, vector); break;
+        case 2: output_group(args, ws, v, r, 2, FEW_VECS_2, vector); break;
+        case 3: output_group(args, ws, v, r, 3, FEW_VECS_3, vector); break;
+        default: output_group(args, ws, v, r, 4, FEW_VECS_4, vector); break;
         }
     }
 }
@@ -354,7 +369,7 @@ TN_INLINE void attend(const tn_attn_args *args, octets_fn *octets, vector_fn *ve
     const positions k = {args->k, args->kv_stride, seen.first, seen.last};
     positions v = {args->v, args->kv_stride, seen.first, seen.last};
     if (args->n_q < MANY_ROWS) {
-        score_few(args, ws, &k, octets);
+        score_few(args, ws, &k, &v, octets);
         softmax(args, ws);
         output_few(args, ws, &v, vector);
     } else {
