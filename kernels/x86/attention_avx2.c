@@ -114,6 +114,11 @@ void tn_attn_q8_0_avx2(const tn_attn_args *args) {
     attend(args, octets_q8_0, vector_q8_0);
 }
 
+/* exp(x); the larger maximum's factor is exp(0), which is 1. */
+static inline float join_factor(float x) {
+    return x == 0.0f ? 1.0f : tn_exp_f32(x);
+}
+
 void tn_attn_join_avx2(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t n) {
     if (l2 == 0) return;
     if (*l == 0) {
@@ -123,7 +128,7 @@ void tn_attn_join_avx2(float *m, float *l, float *o, float m2, float l2, const f
         return;
     }
     const float largest = m2 > *m ? m2 : *m;
-    const float a = tn_exp_f32(*m - largest), b = tn_exp_f32(m2 - largest);
+    const float a = join_factor(*m - largest), b = join_factor(m2 - largest);
     const __m256 va = _mm256_set1_ps(a), vb = _mm256_set1_ps(b);
     size_t i = 0;
     *l = fmaf(*l, a, l2 * b);
