@@ -37,8 +37,8 @@ tn_add_fn tn_add_avx2;
 tn_scale_fn tn_scale_avx2;
 tn_glu_fn tn_silu_mul_avx2, tn_gelu_mul_avx2;
 
-tn_attn_fn tn_attn_f32_avx2, tn_attn_f16_avx2;
+tn_attn_fn tn_attn_f32_avx2, tn_attn_f16_avx2, tn_attn_q8_0_avx2;
 tn_attn_join_fn tn_attn_join_avx2;
-tn_kv_store_fn tn_kv_store_f16_avx2;
+tn_kv_store_fn tn_kv_store_f16_avx2, tn_kv_store_q8_0_avx2;
 
 #endif

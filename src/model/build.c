@@ -161,9 +161,7 @@ static void attention(builder *b, const tn_step *step, bool last_layer) {
     tn_value_id v = linear(b, b->h, step->v, step->v_bias);
     tn_value_id parts = add(b, (tn_op){.kind = TN_OP_ATTENTION, .in = {q, k, v}, .attention = p});
     if (last_layer) b->rows = TN_ROWS_OUTPUTS; /* only rows whose logits are asked for go on from here */
-    tn_value_id o = add(
-        b,
-        (tn_op){.kind = TN_OP_ATTN_JOIN, .in = {parts, -1, -1}, .join = {p.n_heads, p.head_dim, p.window}});
+    tn_value_id o = add(b, (tn_op){.kind = TN_OP_ATTN_JOIN, .in = {parts, -1, -1}, .attention = p});
     b->h = linear(b, o, step->out, step->out_bias);
 }
 
