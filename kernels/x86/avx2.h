@@ -15,6 +15,10 @@
 /* Up to this many tokens the rows of a GEMV serve all; from one more on a panel pays. */
 enum { TN_FEW_TOKENS = 3 };
 
+/* The next group of rows is prefetched this much ahead of its own start: its last row is wanted at once, when
+ * hardly any of the group has been computed since that row's turn in file order. */
+enum { TN_PREFETCH_AHEAD = 2048 };
+
 /* gemv_few: 2 .. TN_FEW_TOKENS tokens. */
 #define X(NAME, name)                                                                                        \
     tn_matmul_fn tn_gemm_##name##_q8_avx2, tn_gemv_##name##_q8_avx2, tn_gemv_few_##name##_q8_avx2;

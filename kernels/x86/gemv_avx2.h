@@ -5,10 +5,6 @@
 #include "avx2.h"
 #include "simd_avx2.h"
 
-/* The next group is prefetched this much ahead of its own start: its last row is wanted at once, when hardly
- * any of the group has been computed since that row's turn in file order. */
-enum { TN_PREFETCH_AHEAD = 2048 };
-
 /* Rows i .. i + n_rows - 1; a short group repeats its last row, and those lanes are not stored. Returns what
  * to prefetch meanwhile. */
 TN_INLINE const uint8_t *tn_eight_rows(const uint8_t *row[8], const tn_matmul_args *args, size_t i,
