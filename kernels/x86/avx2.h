@@ -13,7 +13,7 @@
     X(Q2_K, q2_k) X(Q3_K, q3_k) X(Q4_K, q4_k) X(Q5_K, q5_k) X(Q6_K, q6_k) X(IQ4_XS, iq4_xs)
 
 /* Up to this many tokens the rows of a GEMV serve all; from one more on a panel pays. */
-enum { TN_FEW_TOKENS = 3 };
+enum { TN_FEW_TOKENS = 8 };
 
 /* The next group of rows is prefetched this much ahead of its own start: its last row is wanted at once, when
  * hardly any of the group has been computed since that row's turn in file order. */

@@ -123,10 +123,7 @@ TN_INLINE void gemv(const tn_matmul_args *args, int n, tn_shape s, tn_order orde
         gemv(args, 1, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name);                              \
     }                                                                                                        \
     void tn_gemv_few_##name##_q8_avx512vnni(const tn_matmul_args *args) {                                    \
-        if (args->n_tokens == 2)                                                                             \
-            gemv(args, 2, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name);                          \
-        else                                                                                                 \
-            gemv(args, 3, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name);                          \
+        TN_GEMV_FEW(gemv, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name)                           \
     }
 GEMV(Q2_K, q2_k, TN_BY_TWO)
 GEMV(Q3_K, q3_k, TN_BY_TWO)
