@@ -108,13 +108,13 @@ TN_INLINE void two_rows(partial_sums *sums, size_t i, const uint8_t *low, const 
 
 /* The activations of n tokens at block b. */
 TN_INLINE void load_activations(activations *x, uint8_t (*paired)[256], const tn_matmul_args *args, size_t b,
-                                int n, bool pair, bool sums_of_32) {
+                                int n, bool pair, bool k4) {
     for (int t = 0; t < n; t++) {
         const uint8_t *row = args->x + (size_t)t * args->x_stride;
         const __m256i sums = tn_load256(row + tn_act_s_offset(TN_ACT_Q8_256, args->k) + 32 * b);
         x[t].q = pair ? paired[t] : row + 256 * b;
         if (pair) pair_halves(paired[t], row + 256 * b);
-        x[t].sums = sums_of_32 ? _mm256_permute4x64_epi64(_mm256_hadd_epi16(sums, sums), 0x88) : sums;
+        x[t].sums = k4 ? tn_sums_of_32(sums) : sums;
     }
 }
 

@@ -103,6 +103,11 @@ TN_INLINE void tn_scales_k4_two(__m256i v, __m256i *scales, __m256i *mins) {
     *mins = _mm256_unpackhi_epi8(all, _mm256_setzero_si256());
 }
 
+/* 16 sums of 16 activations to the 8 sums of 32, in both lanes, as mins of tn_scales_k4_two want them. */
+TN_INLINE __m256i tn_sums_of_32(__m256i sums) {
+    return _mm256_permute4x64_epi64(_mm256_hadd_epi16(sums, sums), 0x88);
+}
+
 TN_INLINE void tn_scales_q6_k(const uint8_t *block, __m256i *scales, __m256i *mins) {
     *scales = _mm256_cvtepi8_epi16(tn_load128(block + 192));
     *mins = *scales;
