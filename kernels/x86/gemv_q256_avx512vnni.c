@@ -71,11 +71,7 @@ TN_INLINE void one_row(partial_sums *sums, size_t r, const uint8_t *block, const
     scales(block, &scale, &min);
     /* at most 32 * 128 */
     const __m512i off = _mm512_zextsi256_si512(_mm256_mullo_epi16(scale, _mm256_set1_epi16((short)-offset)));
-    for (int t = 0; t < n; t++) {
-        total[t] = offset
-                       ? _mm512_dpwssd_epi32(_mm512_setzero_si512(), off, _mm512_zextsi256_si512(x[t].sums))
-                       : _mm512_setzero_si512();
-    }
+    for (int t = 0; t < n; t++) total[t] = _mm512_setzero_si512();
     if (order == TN_BY_LANE) { /* a scale stands twice */
         const __m512i wide = _mm512_cvtepi16_epi32(scale);
         const __m512i twos = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
@@ -86,6 +82,7 @@ TN_INLINE void one_row(partial_sums *sums, size_t r, const uint8_t *block, const
         dot_pairs(total, block, scale, x, n, order, load);
     }
     for (int t = 0; t < n; t++) {
+        if (offset) total[t] = _mm512_dpwssd_epi32(total[t], off, _mm512_zextsi256_si512(x[t].sums));
         sums[t].q[r] = total[t];
         if (s.has_min) sums[t].min[r] = _mm256_madd_epi16(min, x[t].sums);
     }
