@@ -29,7 +29,8 @@ TN_AVX2_Q256_TYPES(X)
 /* Weight types met by floats. */
 #define TN_AVX2_FLOAT_TYPES(X) X(F32, f32) X(F16, f16) X(BF16, bf16)
 
-#define X(NAME, name) tn_matmul_fn tn_gemm_##name##_f32_avx2, tn_gemv_##name##_f32_avx2;
+#define X(NAME, name)                                                                                        \
+    tn_matmul_fn tn_gemm_##name##_f32_avx2, tn_gemv_##name##_f32_avx2, tn_gemv_few_##name##_f32_avx2;
 TN_AVX2_FLOAT_TYPES(X)
 #undef X
 
