@@ -23,7 +23,7 @@
 /* ---- Random numbers (splitmix64) --------------------------------------------------------------------------
  */
 
-static uint64_t test_seed, rng_state;
+extern uint64_t test_seed, rng_state; /* defined by the program */
 
 static inline void seed_from_environment(void) {
     const char *given = getenv("TERN_TEST_SEED");
