@@ -101,7 +101,7 @@ void test_attention_equals_the_reference(void **state) {
     for (int kv = 0; kv < TN_KV_COUNT; kv++)
         for (size_t d = 0; d < N_OF(dims); d++)
             for (size_t c = 0; c < N_OF(counts); c++)
-                for (int again = 0; again < (counts[c] * dims[d] > 4096 ? 1 : 4); again++)
+                for (int again = 0; again < (thin || counts[c] * dims[d] > 4096 ? 1 : 4); again++)
                     check_attention((tn_kv_type)kv, dims[d], counts[c], (regime)(turn++ % N_REGIMES));
 }
 
@@ -130,7 +130,7 @@ void test_attention_exp_equals_the_reference(void **state) {
                          .l = &l,
                          .o_stride = 64,
                          .scratch = scratch};
-    for (int turn = 0; turn < 8000; turn++) {
+    for (int turn = 0; turn < (int)repeats(8000); turn++) {
         float width = turn % 3 == 0 ? 90.0f : turn % 3 == 1 ? 1.0f : 0x1p-20f;
         for (size_t j = 1; j < 64; j++) k[j * 64] = (rng_float() - 1.0f) * 0.5f * width;
         args.o = want;
@@ -154,7 +154,7 @@ static float join_m(void) {
 void test_attention_join_equals_the_reference(void **state) {
     (void)state;
     static float start[TN_ATTN_MAX_DIM], want[TN_ATTN_MAX_DIM];
-    for (unsigned turn = 0; turn < 6000; turn++) {
+    for (unsigned turn = 0; turn < repeats(6000); turn++) {
         size_t n = turn % 2 ? 1 + rng_below(TN_ATTN_MAX_DIM) : 8 * (1 + rng_below(TN_ATTN_MAX_DIM / 8));
         float m1 = join_m(), m2 = turn % 7 ? join_m() : m1;
         float l1 = m1 == -INFINITY ? 0 : 1 + rng_float(), l2 = m2 == -INFINITY ? 0 : 1 + rng_float();
@@ -193,7 +193,7 @@ static void make_cached(float *x, size_t n, unsigned turn) {
 void test_cache_stores_equal_the_reference(void **state) {
     (void)state;
     static uint8_t want[4096];
-    for (unsigned turn = 0; turn < 20000; turn++) {
+    for (unsigned turn = 0; turn < repeats(20000); turn++) {
         size_t n = 1 + rng_below(turn % 16 ? 70 : 700);
         float *x = guarded_take(&buf_a, n * sizeof *x, 0);
         make_cached(x, n, turn);

@@ -8,6 +8,7 @@ static const double sample_seconds = 2e-4, row_seconds = 0.04;
 enum { MIN_ROUNDS = 4 };
 
 static const char *wanted = "";
+static unsigned n_lines;
 
 static bool wants_level(int isa, const char *row, const char *shape) {
     char label[128];
@@ -53,6 +54,7 @@ double bench_reference(const bench_case *c) {
 
 static void print_line(const bench_case *c, int isa, double seconds) {
     double rate = c->work / seconds;
+    n_lines++;
     char bytes[32] = "-";
     if (c->bytes > 0) snprintf(bytes, sizeof bytes, "%.1f GB/s", c->bytes / seconds * 1e-9);
     printf("%-10s %-15s %-10s %12.3f us %8.2f %-8s %11s %7.1f x\n", tn_isa_name((tn_isa)isa), c->row,
@@ -88,5 +90,7 @@ int bench_kernels(const char *filter) {
     bench_products();
     bench_rows();
     bench_attention();
-    return 0;
+    if (n_lines) return 0;
+    fprintf(stderr, "test_kernels: error: %s: no row of a level that this processor has\n", filter);
+    return 2;
 }

@@ -18,6 +18,11 @@ extern char context[256]; /* the case under test, printed when a test dies by a 
     for (int isa = TN_ISA_REF + 1; isa < TN_ISA_COUNT; isa++)                                                \
         if (supported[isa])
 
+/* How often a test repeats what it does n times. */
+static inline unsigned repeats(unsigned n) {
+    return thin ? n / 8 : n;
+}
+
 #define CASE(...) snprintf(context, sizeof context, __VA_ARGS__)
 
 static const char *const kv_names[TN_KV_COUNT] = {"f32", "f16"};

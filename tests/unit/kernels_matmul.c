@@ -4,7 +4,7 @@
 /* ---- Matrix products --------------------------------------------------------------------------------------
  */
 
-enum { MAX_ROWS = 40, MAX_TOKENS = 33 };
+enum { MAX_ROWS = 40, MAX_TOKENS = 511, MAX_K = 28672 };
 
 static tn_matmul_fn *matmul_of(const tn_kernels *table, tn_dtype type, size_t n_tokens) {
     return n_tokens == 1 ? table->weight[type].gemv : table->weight[type].gemm;
@@ -12,7 +12,7 @@ static tn_matmul_fn *matmul_of(const tn_kernels *table, tn_dtype type, size_t n_
 
 /* Activations quantized by the reference from hostile floats. */
 static void make_activations(tn_matmul_args *args, tn_act act, regime kind) {
-    static float x[16384];
+    static float x[MAX_K];
     size_t row_bytes = tn_act_row_bytes(act, args->k);
     args->x_stride = row_bytes + rng_below(2) * 64;
     uint8_t *rows = guarded_take(&buf_x, (args->n_tokens - 1) * args->x_stride + row_bytes, 0);
@@ -46,7 +46,7 @@ static void run_matmul(tn_matmul_fn *matmul, tn_matmul_args *args, const float *
 }
 
 static void check_matmul(tn_dtype type, size_t k, size_t n_rows, size_t n_tokens, regime kind) {
-    float want[MAX_ROWS * MAX_TOKENS];
+    static float want[MAX_ROWS * MAX_TOKENS];
     tn_matmul_args args = {.k = k, .n_rows = n_rows, .n_tokens = n_tokens, .scratch = scratch};
     CASE("%s k=%zu rows=%zu tokens=%zu regime=%d", tn_dtypes[type].name, k, n_rows, n_tokens, (int)kind);
     make_activations(&args, tn_dtypes[type].act, kind);
@@ -63,27 +63,39 @@ static void check_matmul(tn_dtype type, size_t k, size_t n_rows, size_t n_tokens
     }
 }
 
-/* Row lengths in elements, ending with 0. */
+/* Row lengths in elements, ending with 0: those that leave remainders, and those of models. */
 static const size_t *lengths_of(tn_dtype type) {
-    static const size_t any[] = {1, 7, 13, 32, 64, 96, 576, 640, 2048, 2880, 0};
-    static const size_t by32[] = {32, 64, 96, 160, 576, 640, 2048, 2880, 0};
-    static const size_t by256[] = {256, 512, 768, 1280, 2048, 2816, 0};
+    static const size_t any[] = {1, 7, 13, 32, 64, 96, 576, 640, 2048, 2880, 11008, 0};
+    static const size_t by32[] = {32, 64, 96, 160, 576, 640, 2048, 2880, 11008, 0};
+    static const size_t by256[] = {256, 512, 768, 1280, 2048, 2816, 11008, 0};
+    static const size_t thin_any[] = {7, 96, 640, 0}, thin_by32[] = {32, 96, 640, 0},
+                        thin_by256[] = {256, 768, 0};
     size_t elems = tn_dtypes[type].block_elems;
+    if (thin) return elems == 1 ? thin_any : elems == 32 ? thin_by32 : thin_by256;
     return elems == 1 ? any : elems == 32 ? by32 : by256;
+}
+
+/* Short rows meet every count of rows and tokens. Of longer ones a count of tokens meets every second, fourth or
+ * tenth count of rows, each count of tokens other ones. */
+static size_t row_step(size_t k) {
+    if (thin) return 5;
+    return k <= 256 ? 1 : k <= 1024 ? 2 : k <= 4096 ? 4 : 10;
 }
 
 static void check_matmul_type(tn_dtype type) {
     static const size_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 32, 33};
-    static const size_t rows[] = {1,  3,  5,  7,  8,  9,  11, 13, 15, 16, 17, 19, 21,
-                                  23, 24, 25, 27, 29, 31, 32, 33, 35, 37, 39, 40};
-    unsigned turn = (unsigned)rng_below(N_REGIMES);
-    for (const size_t *k = lengths_of(type); *k; k++)
-        for (size_t t = 0; t < N_OF(tokens); t++) /* long rows: a third of the counts, in turn */
-            for (size_t r = *k > 1024 ? t % 3 : 0; r<N_OF(rows); r += *k> 1024 ? 3 : 1)
-                check_matmul(type, *k, rows[r], tokens[t], (regime)(turn++ % N_REGIMES));
-    /* Rows longer than any panel that a variant may keep in its first cache. */
-    check_matmul(type, 8448, 17, 5, ORDINARY);
-    check_matmul(type, 14336, 5, 1, ORDINARY);
+    const size_t *lengths = lengths_of(type);
+    size_t start = rng_below(N_REGIMES);
+    for (size_t i = 0; lengths[i]; i++)
+        for (size_t t = 0; t < N_OF(tokens); t++)
+            for (size_t step = row_step(lengths[i]), r = 1 + (t + i) % step; r <= MAX_ROWS; r += step)
+                check_matmul(type, lengths[i], r, tokens[t], (regime)((start + i + t + r) % N_REGIMES));
+    /* Rows longer than any panel that a variant may keep, and a batch longer than any tile. */
+    check_matmul(type, MAX_K, thin ? 3 : 17, 1, LARGEST);
+    check_matmul(type, MAX_K, thin ? 3 : 17, 3, ORDINARY);
+    if (thin) return;
+    check_matmul(type, 256, 33, MAX_TOKENS, LARGEST);
+    check_matmul(type, 768, 5, MAX_TOKENS, ORDINARY);
 }
 
 void test_matrix_products_equal_the_reference(void **state) {
@@ -95,7 +107,7 @@ void test_dequantizers_equal_the_reference(void **state) {
     static float want[4096];
     for (int t = 0; t < TN_DTYPE_COUNT; t++) {
         if (tn_dtypes[t].act == TN_ACT_NONE) continue;
-        for (unsigned turn = 0; turn < 60; turn++) {
+        for (unsigned turn = 0; turn < repeats(60); turn++) {
             size_t k = (1 + rng_below(tn_dtypes[t].block_elems == 256 ? 12 : 100)) * tn_dtypes[t].block_elems;
             size_t bytes = tn_dtype_row_bytes((tn_dtype)t, k);
             uint8_t *row = guarded_take(&buf_w, bytes, rng() & 1 ? 0 : rng_below(64));

@@ -17,7 +17,7 @@ static void check_quantized(tn_act act, const uint8_t *got, const uint8_t *want,
 void test_quantizers_equal_the_reference(void **state) {
     (void)state;
     static _Alignas(64) uint8_t want[16384];
-    for (unsigned turn = 0; turn < 3000; turn++) {
+    for (unsigned turn = 0; turn < repeats(3000); turn++) {
         tn_act act = turn % 2 ? TN_ACT_Q8_32 : TN_ACT_Q8_256;
         size_t k = act == TN_ACT_Q8_32 ? 32 * (1 + rng_below(100)) : 256 * (1 + rng_below(12));
         float *x = guarded_take(&buf_a, k * sizeof *x, rng_below(4) * 4);
@@ -92,7 +92,7 @@ void test_row_operations_equal_the_reference(void **state) {
     (void)state;
     static const size_t more[] = {64, 65, 96, 127, 576, 640, 1023, 2048, 2880};
     for (size_t op = 0; op < N_OF(row_ops); op++) {
-        for (unsigned turn = 0; turn < 4 * N_REGIMES; turn++) {
+        for (unsigned turn = 0; turn < (thin ? 1 : 4) * N_REGIMES; turn++) {
             for (size_t n = 1; n <= 40; n++) check_row_op(&row_ops[op], n, (regime)(turn % N_REGIMES));
             for (size_t i = 0; i < N_OF(more); i++)
                 check_row_op(&row_ops[op], more[i], (regime)(turn % N_REGIMES));
@@ -105,11 +105,11 @@ void test_gated_units_equal_the_reference_over_all_floats(void **state) {
     (void)state;
     enum { N = 1024 };
     static float want[N];
-    uint64_t bits = rng_below(4093);
+    uint64_t step = thin ? 65521 : 4093, bits = rng_below(step);
     while (bits < (uint64_t)1 << 32) {
         float *gate = guarded_take(&buf_a, N * sizeof *gate, 0),
               *up = guarded_take(&buf_b, N * sizeof *up, 0);
-        for (size_t i = 0; i < N; i++, bits += 4093) gate[i] = float_of((uint32_t)bits), up[i] = 1.0f;
+        for (size_t i = 0; i < N; i++, bits += step) gate[i] = float_of((uint32_t)bits), up[i] = 1.0f;
         FOR_EACH_VARIANT(isa) {
             float *y = guarded_take(&buf_y, N * sizeof *y, 0);
             CASE("%s silu_mul, gates below %a", tn_isa_name((tn_isa)isa), (double)gate[N - 1]);
@@ -145,7 +145,7 @@ static void check_rope(bool adjacent, size_t n_pairs, regime kind) {
 
 void test_rope_equals_the_reference(void **state) {
     (void)state;
-    for (unsigned turn = 0; turn < 2 * 2 * N_REGIMES; turn++)
+    for (unsigned turn = 0; turn < (thin ? 1 : 2) * 2 * N_REGIMES; turn++)
         for (size_t n_pairs = 1; n_pairs <= 256; n_pairs += n_pairs < 40 ? 1 : 24)
             check_rope(turn & 1, n_pairs, (regime)(turn / 2 % N_REGIMES));
 }

@@ -3,6 +3,8 @@
  * page, and nothing written outside the result. With --bench the same rows are timed. */
 #include "kernels_harness.h"
 
+#include <fnmatch.h>
+
 uint64_t test_seed, rng_state;
 tn_kernels ref, variant[TN_ISA_COUNT];
 bool supported[TN_ISA_COUNT];
@@ -104,31 +106,44 @@ static int print_context(void **state) {
     return 0;
 }
 
-static int run_kernel_tests(void) {
-    static const struct CMUnitTest rows[] = {
-        cmocka_unit_test(test_table_is_complete),
-        cmocka_unit_test_teardown(test_dequantizers_equal_the_reference, print_context),
-        cmocka_unit_test_teardown(test_quantizers_equal_the_reference, print_context),
-        cmocka_unit_test_teardown(test_row_operations_equal_the_reference, print_context),
-        cmocka_unit_test_teardown(test_gated_units_equal_the_reference_over_all_floats, print_context),
-        cmocka_unit_test_teardown(test_rope_equals_the_reference, print_context),
-        cmocka_unit_test_teardown(test_attention_equals_the_reference, print_context),
-        cmocka_unit_test_teardown(test_attention_exp_equals_the_reference, print_context),
-        cmocka_unit_test_teardown(test_attention_join_equals_the_reference, print_context),
-        cmocka_unit_test_teardown(test_cache_stores_equal_the_reference, print_context),
-    };
-    /* A test for each weight type; the harness passes over the entries that stay empty. */
-    struct CMUnitTest tests[N_OF(rows) + TN_DTYPE_COUNT] = {{0}}, *next = tests + N_OF(rows);
+static const struct CMUnitTest row_tests[] = {
+    cmocka_unit_test(test_table_is_complete),
+    cmocka_unit_test_teardown(test_dequantizers_equal_the_reference, print_context),
+    cmocka_unit_test_teardown(test_quantizers_equal_the_reference, print_context),
+    cmocka_unit_test_teardown(test_row_operations_equal_the_reference, print_context),
+    cmocka_unit_test_teardown(test_gated_units_equal_the_reference_over_all_floats, print_context),
+    cmocka_unit_test_teardown(test_rope_equals_the_reference, print_context),
+    cmocka_unit_test_teardown(test_attention_equals_the_reference, print_context),
+    cmocka_unit_test_teardown(test_attention_exp_equals_the_reference, print_context),
+    cmocka_unit_test_teardown(test_attention_join_equals_the_reference, print_context),
+    cmocka_unit_test_teardown(test_cache_stores_equal_the_reference, print_context),
+};
+
+/* The products are a test for each weight type. Returns how many tests have a name that matches. */
+static size_t choose_tests(struct CMUnitTest *tests, const char *pattern) {
     static char names[TN_DTYPE_COUNT][64];
     static tn_dtype types[TN_DTYPE_COUNT];
-    memcpy(tests, rows, sizeof rows);
+    size_t n = 0;
+    for (size_t i = 0; i < N_OF(row_tests); i++)
+        if (fnmatch(pattern, row_tests[i].name, 0) == 0) tests[n++] = row_tests[i];
     for (int type = 0; type < TN_DTYPE_COUNT; type++) {
         if (tn_dtypes[type].act == TN_ACT_NONE) continue;
         snprintf(names[type], sizeof names[type], "test_products_of_%s_equal_the_reference",
                  tn_dtypes[type].name);
         types[type] = (tn_dtype)type;
-        *next++ = (struct CMUnitTest){names[type], test_matrix_products_equal_the_reference, NULL,
-                                      print_context, &types[type]};
+        if (fnmatch(pattern, names[type], 0) == 0)
+            tests[n++] = (struct CMUnitTest){names[type], test_matrix_products_equal_the_reference, NULL,
+                                             print_context, &types[type]};
+    }
+    return n;
+}
+
+static int run_kernel_tests(const char *pattern) {
+    /* cmocka passes over the entries that stay empty. */
+    struct CMUnitTest tests[N_OF(row_tests) + TN_DTYPE_COUNT] = {{0}};
+    if (!choose_tests(tests, pattern)) {
+        fprintf(stderr, "test_kernels: error: %s: no test has such a name\n", pattern);
+        return 2;
     }
     print_coverage();
     return cmocka_run_group_tests_name("test_kernels", tests, NULL, NULL);
@@ -155,6 +170,5 @@ int main(int argc, char **argv) {
     open_tables();
     open_buffers();
     if (bench) return bench_kernels(i < argc ? argv[i] : "");
-    if (i < argc) cmocka_set_test_filter(argv[i]);
-    return run_kernel_tests();
+    return run_kernel_tests(i < argc ? argv[i] : "*");
 }
