@@ -16,7 +16,8 @@ static void check_attn(const tn_attn_args *args, const attn_result *want) {
         check_floats(args->o + r * args->o_stride, want->o + r * args->head_dim, args->head_dim);
         if (r + 1 < args->n_q)
             check_canary(args->o + r * args->o_stride + args->head_dim,
-                         (args->o_stride - args->head_dim) * sizeof(float), "between rows of");
+                         (args->o_stride - args->head_dim) * sizeof(float),
+                         "wrote between rows of the result");
     }
     check_front(args->m);
     check_front(args->l);
@@ -204,7 +205,7 @@ void test_cache_stores_equal_the_reference(void **state) {
                 uint8_t *dst = guarded_take(&buf_y, n * ref.kv_bytes[kv], 0);
                 variant[isa].kv_store[kv](dst, x, n);
                 check_front(dst);
-                if (memcmp(dst, want, n * ref.kv_bytes[kv]) != 0) fail_msg("%s: bytes differ", context);
+                if (memcmp(dst, want, n * ref.kv_bytes[kv]) != 0) fail_case("bytes differ");
             }
         }
     }

@@ -37,14 +37,16 @@ static inline void check_floats(const float *got, const float *want, size_t n) {
         if (!same_float(got[i], want[i])) fail_at(i, got[i], want[i]);
 }
 
-static inline void check_canary(const void *p, size_t n, const char *where) {
-    if (!is_canary(p, n))
-        fail_msg("%s: wrote %s the result (TERN_TEST_SEED=%llu)", context, where,
-                 (unsigned long long)test_seed);
+static inline void fail_case(const char *what) {
+    fail_msg("%s: %s (TERN_TEST_SEED=%llu)", context, what, (unsigned long long)test_seed);
+}
+
+static inline void check_canary(const void *p, size_t n, const char *message) {
+    if (!is_canary(p, n)) fail_case(message);
 }
 
 static inline void check_front(const void *data) {
-    check_canary((const uint8_t *)data - FRONT_BYTES, FRONT_BYTES, "before");
+    check_canary((const uint8_t *)data - FRONT_BYTES, FRONT_BYTES, "wrote before the result");
 }
 
 /* The tests. A product's state is its tn_dtype. */

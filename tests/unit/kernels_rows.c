@@ -11,7 +11,7 @@ static void check_quantized(tn_act act, const uint8_t *got, const uint8_t *want,
     check_floats((const float *)(const void *)(got + d), (const float *)(const void *)(want + d), n_blocks);
     for (size_t i = 0; i < k; i++)
         if (got[i] != want[i]) fail_at(i, (int8_t)got[i], (int8_t)want[i]);
-    if (memcmp(got + s, want + s, s_bytes) != 0) fail_msg("%s: sums differ", context);
+    if (memcmp(got + s, want + s, s_bytes) != 0) fail_case("sums differ");
 }
 
 void test_quantizers_equal_the_reference(void **state) {
