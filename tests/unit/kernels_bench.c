@@ -5,7 +5,7 @@
 #include "kernels_bench.h"
 
 static const double sample_seconds = 2e-4, row_seconds = 0.04;
-enum { MIN_ROUNDS = 4 };
+enum { MIN_ROUNDS = 32 };
 
 static const char *wanted = "";
 static unsigned n_lines;

@@ -6,15 +6,21 @@ enum { K = 2048, GEMM_ROWS = 128, REF_ROWS = 8, REF_TOKENS = 8, MAX_TOKENS = 512
 /* Half of a small second cache; more than a last one holds. */
 static const size_t cached_bytes = (size_t)256 << 10, streamed_bytes = (size_t)416 << 20;
 
+/* One call takes one of n_slices parts of the weights, in turn: when a part's turn comes again, the others have
+ * displaced it. */
 typedef struct operands {
     tn_dtype type;
-    tn_matmul_args args;
+    tn_matmul_args args; /* of the first slice */
+    size_t n_slices, *next_slice;
 } operands;
 
 static void call_matmul(const tn_kernels *table, const void *operands_) {
     const operands *o = operands_;
     const tn_weight_kernels *kernels = &table->weight[o->type];
-    (o->args.n_tokens == 1 ? kernels->gemv : kernels->gemm)(&o->args);
+    tn_matmul_args args = o->args;
+    args.w += *o->next_slice * args.n_rows * args.w_stride;
+    *o->next_slice = (*o->next_slice + 1) % o->n_slices;
+    (args.n_tokens == 1 ? kernels->gemv : kernels->gemm)(&args);
 }
 
 /* 4 KiB pages, as a mapped file has. */
@@ -57,7 +63,7 @@ static void run_product(const char *row, const char *shape, operands *o) {
     free(args->y);
 }
 
-static void bench_gemv(operands o, const char *shape, size_t bytes) {
+static void bench_gemv(operands o, const char *shape, size_t bytes, size_t n_slices) {
     char row[32];
     snprintf(row, sizeof row, "gemv.%s", tn_dtypes[o.type].name);
     if (!bench_wants(row, shape)) return;
@@ -66,10 +72,12 @@ static void bench_gemv(operands o, const char *shape, size_t bytes) {
         printf("%s %s: no memory for %zu MiB of weights\n", row, shape, bytes >> 20);
         return;
     }
-    o.args.n_rows = bytes / o.args.w_stride / 16 * 16;
+    o.n_slices = n_slices;
+    *o.next_slice = 0;
+    o.args.n_rows = bytes / n_slices / o.args.w_stride / 16 * 16;
     o.args.n_tokens = 1;
     o.args.w = w;
-    fill_rows(w, o.type, o.args.n_rows);
+    fill_rows(w, o.type, n_slices * o.args.n_rows);
     run_product(row, shape, &o);
     munmap(w, bytes);
 }
@@ -93,7 +101,10 @@ static void bench_type(tn_dtype type, uint8_t *x) {
     static const size_t tokens[] = {2, 3, 4, 5, 6, 8, 16, 64, MAX_TOKENS};
     static float row[K];
     tn_act act = tn_dtypes[type].act;
+    size_t next_slice = 0;
     operands o = {.type = type,
+                  .n_slices = 1,
+                  .next_slice = &next_slice,
                   .args = {.k = K,
                            .w_stride = tn_dtype_row_bytes(type, K),
                            .x = x,
@@ -103,8 +114,8 @@ static void bench_type(tn_dtype type, uint8_t *x) {
         fill_floats(row, K, ORDINARY);
         ref.quantize[act](x + t * o.args.x_stride, row, K);
     }
-    bench_gemv(o, "cached", cached_bytes);
-    bench_gemv(o, "streamed", streamed_bytes);
+    bench_gemv(o, "cached", cached_bytes, 1);
+    bench_gemv(o, "streamed", streamed_bytes, 16);
     for (size_t t = 0; t < N_OF(tokens); t++) bench_gemm(o, tokens[t]);
 }
 
