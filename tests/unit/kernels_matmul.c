@@ -76,10 +76,11 @@ static const size_t *lengths_of(tn_dtype type) {
 }
 
 /* Short rows meet every count of rows and tokens. Of longer ones a count of tokens meets every second, fourth or
- * tenth count of rows, each count of tokens other ones; thin, all meet fewer. */
-static size_t row_step(size_t k) {
+ * tenth count of rows, each count of tokens other ones; fewer of floats, where the reference is slow, and thin. */
+static size_t row_step(tn_dtype type, size_t k) {
     if (thin) return k <= 1024 ? 5 : 13;
-    return k <= 256 ? 1 : k <= 1024 ? 2 : k <= 4096 ? 4 : 10;
+    size_t step = k <= 256 ? 1 : k <= 1024 ? 2 : k <= 4096 ? 4 : 10;
+    return k > 256 && tn_dtypes[type].block_elems == 1 ? 2 * step : step;
 }
 
 static void check_matmul_type(tn_dtype type) {
@@ -87,7 +88,7 @@ static void check_matmul_type(tn_dtype type) {
     const size_t *lengths = lengths_of(type);
     for (size_t i = 0; lengths[i]; i++)
         for (size_t t = 0; t < N_OF(tokens); t++)
-            for (size_t step = row_step(lengths[i]), r = 1 + (t + i) % step; r <= MAX_ROWS; r += step)
+            for (size_t step = row_step(type, lengths[i]), r = 1 + (t + i) % step; r <= MAX_ROWS; r += step)
                 check_matmul(type, lengths[i], r, tokens[t], (regime)rng_below(N_REGIMES));
     /* Rows longer than any panel that a variant may keep, and batches at both sides of what one keeps
      * sums of. */
