@@ -23,7 +23,7 @@
 /* ---- Random numbers (splitmix64) --------------------------------------------------------------------------
  */
 
-static uint64_t test_seed, rng_state;
+extern uint64_t test_seed, rng_state; /* defined by the program */
 
 static inline void seed_from_environment(void) {
     const char *given = getenv("TERN_TEST_SEED");
@@ -96,6 +96,7 @@ typedef enum regime {
     ORDINARY, /* numbers as models have them */
     EXTREME,  /* largest, smallest, zero, constant, alternating; all finite */
     ANY_BITS, /* infinities and NaNs among ordinary numbers */
+    LARGEST,  /* every quant and every integer scale at an end of its range: the bounds of integer sums */
     N_REGIMES
 } regime;
 
@@ -139,6 +140,19 @@ static inline void extreme_floats(float *x, size_t n) {
     }
 }
 
+/* All of one size, so that every quant is 127 or -127; signs by one pattern for each 256. */
+static inline void largest_floats(float *x, size_t n) {
+    float peak = ldexpf(1.0f + rng_float() * 0.5f, (int)rng_below(8) - 4);
+    for (size_t i = 0; i < n; i += 256) {
+        size_t kind = rng_below(6);
+        for (size_t j = i; j < n && j < i + 256; j++) {
+            bool negative = kind == 1 || (kind == 2 && j % 2) || (kind == 3 && j / 16 % 2) ||
+                            (kind == 4 && j / 32 % 2) || (kind == 5 && rng() & 1);
+            x[j] = negative ? -peak : peak;
+        }
+    }
+}
+
 static inline void fill_floats(float *x, size_t n, regime kind) {
     float size = ldexpf(1.0f, (int)rng_below(12) - 6);
     for (size_t i = 0; i < n; i++) x[i] = rng_float() * size;
@@ -146,6 +160,7 @@ static inline void fill_floats(float *x, size_t n, regime kind) {
         size_t block = rng() & 1 ? 32 : 256;
         for (size_t i = 0; i < n; i += block) extreme_floats(x + i, n - i < block ? n - i : block);
     }
+    if (kind == LARGEST) largest_floats(x, n);
     if (kind == ANY_BITS && n) {
         for (size_t hits = rng_below(3); hits; hits--) x[rng_below(n)] = special_float();
     }
@@ -156,44 +171,62 @@ static inline void fill_floats(float *x, size_t n, regime kind) {
 
 static inline uint16_t f16_factor(regime kind) {
     static const uint16_t extremes[] = {0x0000, 0x0001, 0x03ff, 0x0400, 0x3c00, 0x7bff, 0x2e66, 0x0200};
+    static const uint16_t not_finite[] = {0x7c00, 0x7e00, 0x7d01};
     uint16_t sign = (uint16_t)(rng() & 0x8000);
     if (kind == EXTREME) return sign | extremes[rng_below(8)];
-    if (kind == ANY_BITS && rng_below(16) == 0) return (uint16_t)rng();
+    if (kind == ANY_BITS) return sign | (rng() & 1 ? not_finite[rng_below(3)] : (uint16_t)(rng() & 0x7fff));
     return (uint16_t)(sign | (4 + rng_below(8)) << 10 | (rng() & 0x3ff));
 }
 
-/* Where the half-precision factors of a block lie; -1 for none. */
-static inline void factor_offsets(tn_dtype type, int offsets[2]) {
-    offsets[0] = 0;
-    offsets[1] = -1;
+/* Where in a block its half-precision factors and its integer scales and mins lie; -1 and 0 for none. */
+typedef struct block_layout {
+    int factors[2], scales, n_scales;
+} block_layout;
+
+static inline block_layout block_layout_of(tn_dtype type) {
     switch (type) {
     case TN_DTYPE_Q4_1:
-    case TN_DTYPE_Q5_1:
+    case TN_DTYPE_Q5_1: return (block_layout){{0, 2}, 0, 0};
     case TN_DTYPE_Q4_K:
-    case TN_DTYPE_Q5_K: offsets[1] = 2; break;
-    case TN_DTYPE_Q2_K: offsets[0] = 80, offsets[1] = 82; break;
-    case TN_DTYPE_Q3_K: offsets[0] = 108; break;
-    case TN_DTYPE_Q6_K: offsets[0] = 208; break;
-    case TN_DTYPE_MXFP4: offsets[0] = -1; break;
-    default: break;
+    case TN_DTYPE_Q5_K: return (block_layout){{0, 2}, 4, 12};
+    case TN_DTYPE_Q2_K: return (block_layout){{80, 82}, 0, 16};
+    case TN_DTYPE_Q3_K: return (block_layout){{108, -1}, 96, 12};
+    case TN_DTYPE_Q6_K: return (block_layout){{208, -1}, 192, 16};
+    case TN_DTYPE_IQ4_XS: return (block_layout){{0, -1}, 2, 6};
+    case TN_DTYPE_MXFP4: return (block_layout){{-1, -1}, 0, 0};
+    default: return (block_layout){{0, -1}, 0, 0};
     }
 }
 
+/* Fields at the ends of their range: unsigned or signed, bits, nibbles or bytes; the last two: nibbles alone. */
+static inline uint8_t extreme_byte(size_t n_kinds) {
+    static const uint8_t bytes[] = {0x00, 0xff, 0x0f, 0xf0, 0x80, 0x7f, 0x77, 0x88};
+    return bytes[rng_below(n_kinds)];
+}
+
+/* One byte for all quants; one for all scales, or each scale its own. */
+static inline void fill_largest(uint8_t *block, tn_dtype type) {
+    block_layout layout = block_layout_of(type);
+    memset(block, extreme_byte(8), tn_dtypes[type].block_bytes);
+    uint8_t scale = extreme_byte(6);
+    bool mixed = rng() & 1;
+    for (int i = 0; i < layout.n_scales; i++) block[layout.scales + i] = mixed ? extreme_byte(6) : scale;
+}
+
 static inline void fill_block(uint8_t *block, tn_dtype type, regime kind) {
-    static const uint8_t constants[] = {0x00, 0xff, 0x80, 0x7f, 0x0f, 0xf0};
     static const uint8_t exponents[] = {0, 1, 2, 127, 254, 255};
-    size_t bytes = tn_dtypes[type].block_bytes;
-    if (kind == EXTREME && rng() & 1)
-        memset(block, constants[rng_below(6)], bytes);
+    if (kind == LARGEST)
+        fill_largest(block, type);
+    else if (kind == EXTREME && rng() & 1)
+        memset(block, extreme_byte(8), tn_dtypes[type].block_bytes);
     else
-        rng_bytes(block, bytes);
+        rng_bytes(block, tn_dtypes[type].block_bytes);
     if (type == TN_DTYPE_MXFP4)
         block[0] = kind == EXTREME ? exponents[rng_below(6)] : (uint8_t)(115 + rng_below(12));
-    int offsets[2];
-    factor_offsets(type, offsets);
-    for (int i = 0; i < 2 && offsets[i] >= 0; i++) {
+    block_layout layout = block_layout_of(type);
+    for (int i = 0; i < 2 && layout.factors[i] >= 0; i++) {
         uint16_t factor = f16_factor(kind);
-        memcpy(block + offsets[i], &factor, sizeof factor);
+        memcpy(block + layout.factors[i], &factor, sizeof factor);
     }
 }
 
@@ -201,14 +234,16 @@ static inline void fill_block(uint8_t *block, tn_dtype type, regime kind) {
 static inline void fill_weights(uint8_t *row, tn_dtype type, size_t k, regime kind) {
     size_t elems = tn_dtypes[type].block_elems, bytes = tn_dtypes[type].block_bytes;
     for (size_t b = 0; b < k / elems; b++) {
+        /* One NaN hides what else is wrong with a sum: about one block of a row. */
+        regime own = kind == ANY_BITS && rng_below(k / elems) ? ORDINARY : kind;
         float x;
         if (elems > 1) {
-            fill_block(row + b * bytes, type, kind);
+            fill_block(row + b * bytes, type, own);
         } else if (type == TN_DTYPE_F16) {
-            uint16_t h = f16_factor(kind == ANY_BITS && rng_below(k) ? ORDINARY : kind);
+            uint16_t h = f16_factor(own);
             memcpy(row + 2 * b, &h, sizeof h);
         } else { /* F32, or its upper half as BF16 */
-            fill_floats(&x, 1, kind == ANY_BITS && rng_below(k) ? ORDINARY : kind);
+            fill_floats(&x, 1, own);
             memcpy(row + b * bytes, (const uint8_t *)&x + (4 - bytes), bytes);
         }
     }

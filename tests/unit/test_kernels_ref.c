@@ -4,6 +4,7 @@
 
 #include "kernels/ref/math.h"
 
+uint64_t test_seed, rng_state;
 static tn_kernels ref;
 
 static void check_near(const char *what, size_t i, double got, double want, double tolerance) {
