@@ -84,7 +84,7 @@ static void call_attn(const tn_kernels *t, const void *data) {
 }
 
 static uint8_t *make_cache(tn_kv_type kv, size_t stride) {
-    static float row[N_KV_HEADS * HEAD_DIM];
+    float row[HEAD_DIM];
     uint8_t *cache = malloc(N_CHUNKS * TN_ATTN_CHUNK * stride);
     if (!cache) fail_msg("out of memory");
     for (size_t j = 0; j < N_CHUNKS * TN_ATTN_CHUNK; j++) {
