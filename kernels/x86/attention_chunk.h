@@ -69,6 +69,13 @@ static ranges ranges_of(const tn_attn_args *args, size_t row, size_t n_rows) {
     return s;
 }
 
+/* Positions j .. j+n-1 on their way into the processor's caches: rows lie one behind the other. Always inlined: else
+ * the compiler takes it for a function without effect. */
+TN_INLINE void prefetch(const positions *kv, int j, int n) {
+    const uint8_t *end = position(kv, j + n);
+    for (const uint8_t *p = position(kv, j); p < end; p += 64) _mm_prefetch((const char *)p, _MM_HINT_T0);
+}
+
 /* acc[r][v] = fma(a[r][i * a_step], b[i][d + v], acc[r][v]) for i = 0 .. n-1; row i at b + i * b_stride. */
 TN_INLINE void multiply(tn_vf *acc, int n_rows, int n_vecs, const float *const *a, size_t a_step,
                         const uint8_t *b, size_t b_stride, size_t d, size_t n, bool half, vector_fn *vector) {
@@ -146,9 +153,14 @@ static inline size_t tile_rows(size_t left) {
     return left >= TILE_ROWS ? TILE_ROWS : left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
-static void score_many(const tn_attn_args *args, workspace *ws) {
+/* Meanwhile the values come nearer, and the next chunk's keys. */
+static void score_many(const tn_attn_args *args, workspace *ws, const positions *k, const positions *v) {
     for (size_t r = 0, n; r < args->n_q; r += n) {
         n = tile_rows(args->n_q - r);
+        const int at = (int)(r * TN_ATTN_CHUNK / args->n_q);
+        const int end = (int)((r + n) * TN_ATTN_CHUNK / args->n_q);
+        prefetch(v, at, end - at);
+        prefetch(k, TN_ATTN_CHUNK + at, end - at);
         const ranges seen = ranges_of(args, r, n);
         for (int j = seen.first / SPAN * SPAN; j < seen.last; j += SPAN) {
             switch (n) {
@@ -195,12 +207,6 @@ TN_INLINE void score_keys(const tn_attn_args *args, workspace *ws, const positio
     tn_vf_store(scores, tn_vf_mul(tn_vf_join8(acc), tn_vf_set1(args->scale)));
     for (size_t i = 0; i < n; i++)
         memcpy(ws->p[r + i] + j, scores + (int)i * n_keys, (size_t)n_keys * sizeof *scores);
-}
-
-/* Positions j .. j+n-1 on their way into the cache: rows lie one behind the other. */
-TN_INLINE void prefetch(const positions *kv, int j, int n) {
-    const uint8_t *end = position(kv, j + n);
-    for (const uint8_t *p = position(kv, j); p < end; p += 64) _mm_prefetch((const char *)p, _MM_HINT_T0);
 }
 
 /* The first rows' pass over the keys prefetches the values, and the next chunk's keys. */
@@ -374,7 +380,7 @@ TN_INLINE void attend(const tn_attn_args *args, octets_fn *octets, vector_fn *ve
         output_few(args, ws, &v, vector);
     } else {
         transpose_keys(&k, ws->kv, args->head_dim, octets);
-        score_many(args, ws);
+        score_many(args, ws, &k, &v);
         softmax(args, ws);
         widen_values(&v, ws->kv, args->head_dim, vector);
         output_many(args, ws, &v);
