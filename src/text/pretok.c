@@ -11,7 +11,7 @@ struct tn_pretok {
 
 /* Writes the pattern with \s and \S spelled out as Unicode's White_Space, which is what the published
  * tokenizers' engines mean by them; PCRE2 has U+180E in \s as well. dst holds EXPANDED_CAP bytes, enough for
- * every pattern of the table. */
+ * every pattern of the table; none of them has \S inside a class. */
 enum { EXPANDED_CAP = 2048 };
 static size_t expand_spaces(char *dst, const char *pattern) {
     static const char space[] = "\\t-\\r\\x{85}\\p{Z}";

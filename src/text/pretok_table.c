@@ -82,9 +82,11 @@
     "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
 /* ByteDance-Seed/Seed-Coder-8B-Base. */
 #define SEED SUFFIX "|" LETTERS "|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" SPACES
-/* inceptionai/Jais-2-8B-Chat: runs of spaces in powers of two. */
+/* inceptionai/Jais-2-8B-Chat: runs of spaces in powers of two. Published without the look back, with which a long run
+ * of spaces is searched for a newline once and not once for each of its pieces. */
 #define JAIS2                                                                                                \
-    SUFFIX "|" LETTERS "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|"          \
+    SUFFIX "|" LETTERS "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"                                        \
+           "(?<![\\t\\x0B\\f\\x{85}\\p{Z}])\\s*[\\r\\n]+|\\s{512}(?!\\S)|"                                   \
            "\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|"     \
            "\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s"
 /* tencent/Youtu-LLM-2B. */
@@ -95,8 +97,9 @@
 #define YOUTU O200K_WORDS "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
 /* CohereLabs/tiny-aya-base: digits before the end of a word in threes from the right. Published as one pattern,
  * \d{1,3}(?=(?:\d{3})*\b), which looks at the whole number from each of its digits; here the number is found first and
- * then cut: one to three digits where the rest is threes, then threes. */
-#define WHOLE_NUMBER      "(?<!\\p{Nd})\\p{Nd}++(?![\\p{Alphabetic}\\p{M}\\p{Pc}])"
+ * then cut: one to three digits where the rest is threes, then threes. The engine of the publisher counts six numbers
+ * of Latin-1 as parts of a word. */
+#define WHOLE_NUMBER      "(?<!\\p{Nd})\\p{Nd}++(?![\\p{Alphabetic}\\p{M}\\p{Pc}\\xB2\\xB3\\xB9\\xBC-\\xBE])"
 #define THREES_FROM_RIGHT "\\A\\p{Nd}{1,3}(?=(?:\\p{Nd}{3})*+\\z)|(?!\\A)\\G\\p{Nd}{3}"
 
 /* ---- The table ----------------------------------------------------------------------------------------- */
