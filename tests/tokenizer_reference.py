@@ -32,6 +32,7 @@ class Vocabulary:
         self.scores = value("scores")
         self.special = {kind: [t for t, k in zip(self.tokens, self.types) if k == kind and t]
                         for kind in (CONTROL, USER_DEFINED)}
+        self.letters = {t for t, k in zip(self.tokens, self.types) if k == NORMAL and len(t) == 1}
         self.ids = {}
         for i, text in enumerate(self.tokens):
             self.ids.setdefault(text, i)

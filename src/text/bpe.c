@@ -53,7 +53,8 @@ static void load_byte_chars(tn_tokenizer *tok) {
         char utf8[2] = {(char)(0xC0 | c >> 6), (char)(0x80 | (c & 0x3F))};
         if (c < 0x80) utf8[0] = (char)c;
         uint32_t id = tn_text_index_find(&tok->by_text, utf8, c < 0x80 ? 1 : 2);
-        if (id != TN_NO_TOKEN) tok->byte_ids[b] = id;
+        /* A user-defined token of this text stands for the letter, not for the byte. */
+        if (id != TN_NO_TOKEN && tok->tokens[id].type != TN_TOKEN_USER_DEFINED) tok->byte_ids[b] = id;
     }
 }
 
