@@ -4,47 +4,15 @@ import os
 import resource
 import struct
 import subprocess
+import threading
 
 import gguf
 import sentencepiece
-from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, models
+from tokenizer_rules import RULES
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 BOS, SPECIAL = 1, 2  # tn_tokenize_flags
-
-LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
-QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
-UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-WORD, TAIL = r"[^\r\n\p{L}\p{N}]?", r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-SUFFIX = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-O200K = f"{WORD}{UPPER}*{LOWER}+{SUFFIX}|{WORD}{UPPER}+{LOWER}*{SUFFIX}|" + r"\p{N}{1,3}" + TAIL
-TEKKEN = f"{WORD}{UPPER}*{LOWER}+|{WORD}{UPPER}+{LOWER}*|" + r"\p{N}" + TAIL
-DEFAULT = [r"[\p{P}\$\+<=>\^~\|]+",
-           r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)", r"\p{N}+", r"[0-9][0-9][0-9]"]
-
-
-def by_patterns(*patterns):
-    splits = [pre_tokenizers.Split(Regex(p), "isolated") for p in patterns]
-    return lambda: pre_tokenizers.Sequence(
-        [*splits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-
-
-def digits_then_gpt2():
-    return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), gpt2()])
-
-
-def gpt2():
-    return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-
-
-# Name in the file: (pre-tokenizer as in the model's tokenizer.json, ignore_merges).
-PRE_TOKENIZERS = {
-    "gpt-2": (gpt2, False), "llama-bpe": (by_patterns(LLAMA3), True), "qwen2": (by_patterns(QWEN2), False),
-    "smollm": (digits_then_gpt2, False), "gpt-4o": (by_patterns(O200K), False),
-    "tekken": (by_patterns(TEKKEN), True), "default": (by_patterns(*DEFAULT), False),
-}
-
 
 class Vocabulary:
     def __init__(self, path):
@@ -64,17 +32,18 @@ class Vocabulary:
         self.scores = value("scores")
         self.special = {kind: [t for t, k in zip(self.tokens, self.types) if k == kind and t]
                         for kind in (CONTROL, USER_DEFINED)}
+        self.letters = {t for t, k in zip(self.tokens, self.types) if k == NORMAL and len(t) == 1}
         self.ids = {}
         for i, text in enumerate(self.tokens):
             self.ids.setdefault(text, i)
 
     def reference_bpe(self, pre, special):
         """A `tokenizers` tokenizer that also knows the control tokens if `special`."""
-        make, ignore_merges = PRE_TOKENIZERS[pre]
+        rule = RULES[pre]
         pairs = [tuple(m.split(" ", 1)) for m in self.merges]
         pairs = [(a, b) for a, b in pairs if a in self.ids and b in self.ids and a + b in self.ids]
-        tokenizer = Tokenizer(models.BPE(self.ids, pairs, ignore_merges=ignore_merges))
-        tokenizer.pre_tokenizer = make()
+        tokenizer = Tokenizer(models.BPE(self.ids, pairs, ignore_merges=rule.ignore_merges))
+        rule.apply(tokenizer)
         added = self.special[USER_DEFINED] + (self.special[CONTROL] if special else [])
         tokenizer.add_tokens([AddedToken(t, normalized=False, special=False) for t in added])
         return lambda strings: [e.ids for e in tokenizer.encode_batch(strings, add_special_tokens=False)]
@@ -144,9 +113,26 @@ class Tern:
             raise RuntimeError(answer.decode())
         return answer
 
+    def ask_ids(self, text, flags=0):
+        return self._ask(b"T", flags, text if isinstance(text, bytes) else text.encode())
+
     def tokenize(self, text, flags=0):
-        data = self._ask(b"T", flags, text if isinstance(text, bytes) else text.encode())
+        data = self.ask_ids(text, flags)
         return list(struct.unpack(f"<{len(data) // 4}i", data))
+
+    def tokenize_all(self, texts, flags=0):
+        """All requests at once: a thread writes them while the answers are read."""
+        def write():
+            for text in texts:
+                data = text.encode()
+                self.process.stdin.write(b"T" + struct.pack("<II", flags, len(data)) + data)
+            self.process.stdin.flush()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        answers = [self._read() for _ in texts]
+        writer.join()
+        return [list(struct.unpack(f"<{len(a) // 4}i", a)) if not status else a.decode() for status, a in answers]
 
     def detokenize(self, ids, special=False):
         return self._ask(b"D", int(special), struct.pack(f"<{len(ids)}i", *ids))

@@ -2,6 +2,7 @@
 #ifndef TN_BASE_VOCAB_H
 #define TN_BASE_VOCAB_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Arrays checked for shape; strings are (pointer, length), borrowed from the file. */
@@ -16,8 +17,12 @@ typedef struct tn_vocab_source {
     uint32_t n_merges;
     const char *const *merge_text; /* "left right" */
     const uint32_t *merge_len;
-    int64_t bos, eos, eot, unk;                /* ids, -1 if absent */
-    int8_t add_bos, add_eos, add_space_prefix; /* 1, 0, -1: not said (the tokenizer model's default holds) */
+    const uint8_t *charsmap; /* SentencePiece's compiled normalization, unchecked; NULL if absent */
+    size_t n_charsmap_bytes;
+    int64_t bos, eos, eot, unk, sep; /* ids, -1 if absent */
+    /* 1, 0, -1: not said (the tokenizer model's default holds) */
+    int8_t add_bos, add_eos, add_sep, add_space_prefix, remove_extra_spaces;
+    int8_t lowercase, strip_accents; /* WordPiece */
 } tn_vocab_source;
 
 #endif

@@ -98,20 +98,36 @@ static tn_status read_flag(const tn_file *file, const char *key, int8_t *out, tn
     return TN_OK;
 }
 
+static tn_status read_charsmap(const tn_file *file, tn_vocab_source *v, tn_error *err) {
+    static const char key[] = "tokenizer.ggml.precompiled_charsmap";
+    const tn_meta *meta = tn_file_meta(file, key);
+    if (!meta) return TN_OK;
+    if (meta->type != TN_META_ARRAY || (meta->elem_type != TN_META_U8 && meta->elem_type != TN_META_I8))
+        return bad(file, key, "expected an array of bytes", err);
+    v->charsmap = meta->data;
+    v->n_charsmap_bytes = meta->count;
+    return TN_OK;
+}
+
 static tn_status read_ids_and_flags(const tn_file *file, tn_vocab_source *v, tn_error *err) {
     tn_status s;
     if ((s = read_id(file, "tokenizer.ggml.bos_token_id", v->n_tokens, &v->bos, err)) ||
         (s = read_id(file, "tokenizer.ggml.eos_token_id", v->n_tokens, &v->eos, err)) ||
         (s = read_id(file, "tokenizer.ggml.eot_token_id", v->n_tokens, &v->eot, err)) ||
         (s = read_id(file, "tokenizer.ggml.unknown_token_id", v->n_tokens, &v->unk, err)) ||
+        (s = read_id(file, "tokenizer.ggml.seperator_token_id", v->n_tokens, &v->sep, err)) || /* sic */
         (s = read_flag(file, "tokenizer.ggml.add_bos_token", &v->add_bos, err)) ||
-        (s = read_flag(file, "tokenizer.ggml.add_eos_token", &v->add_eos, err)))
+        (s = read_flag(file, "tokenizer.ggml.add_eos_token", &v->add_eos, err)) ||
+        (s = read_flag(file, "tokenizer.ggml.add_sep_token", &v->add_sep, err)) ||
+        (s = read_flag(file, "tokenizer.ggml.add_space_prefix", &v->add_space_prefix, err)) ||
+        (s = read_flag(file, "tokenizer.ggml.normalizer.lowercase", &v->lowercase, err)) ||
+        (s = read_flag(file, "tokenizer.ggml.normalizer.strip_accents", &v->strip_accents, err)))
         return s;
-    return read_flag(file, "tokenizer.ggml.add_space_prefix", &v->add_space_prefix, err);
+    return read_flag(file, "tokenizer.ggml.remove_extra_whitespaces", &v->remove_extra_spaces, err);
 }
 
 tn_status tn_vocab_read(const tn_file *file, tn_arena *arena, tn_vocab_source *v, tn_error *err) {
-    *v = (tn_vocab_source){.bos = -1, .eos = -1, .eot = -1, .unk = -1};
+    *v = (tn_vocab_source){.bos = -1, .eos = -1, .eot = -1, .unk = -1, .sep = -1};
     tn_status s = read_name(file, "tokenizer.ggml.model", arena, &v->model, err);
     if (s || !v->model || !strcmp(v->model, "no_vocab")) return s;
     const tn_meta *scores, *types;
@@ -127,5 +143,6 @@ tn_status tn_vocab_read(const tn_file *file, tn_arena *arena, tn_vocab_source *v
         (s = copy_array(file, scores, arena, (const void **)&v->scores, err)) ||
         (s = copy_array(file, types, arena, (const void **)&v->types, err)))
         return s;
+    if ((s = read_charsmap(file, v, err))) return s;
     return read_ids_and_flags(file, v, err);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "normalize.h"
 #include "tokenizer_impl.h"
 #include "utf8.h"
 
@@ -52,7 +53,8 @@ static void load_byte_chars(tn_tokenizer *tok) {
         char utf8[2] = {(char)(0xC0 | c >> 6), (char)(0x80 | (c & 0x3F))};
         if (c < 0x80) utf8[0] = (char)c;
         uint32_t id = tn_text_index_find(&tok->by_text, utf8, c < 0x80 ? 1 : 2);
-        if (id != TN_NO_TOKEN) tok->byte_ids[b] = id;
+        /* A user-defined token of this text stands for the letter, not for the byte. */
+        if (id != TN_NO_TOKEN && tok->tokens[id].type != TN_TOKEN_USER_DEFINED) tok->byte_ids[b] = id;
     }
 }
 
@@ -72,10 +74,9 @@ static void load_merge(tn_tokenizer *tok, const char *text, uint32_t n, uint32_t
     if (merged != TN_NO_TOKEN) tn_pair_index_add(&tok->merges, left, right, merged, rank);
 }
 
-tn_status tn_bpe_load(tn_tokenizer *tok, const tn_vocab_source *source, tn_error *err) {
+tn_status tn_bpe_load_merges(tn_tokenizer *tok, const tn_vocab_source *source, tn_error *err) {
     if (source->n_merges == 0) /* every text would be cut to bytes: not what any model was trained on */
         return tn_fail(err, TN_ERR_FORMAT, "vocabulary", "tokenizer.ggml.merges", "missing or empty");
-    load_byte_chars(tok);
     uint32_t longest = 0;
     for (uint32_t i = 0; i < source->n_merges; i++)
         if (source->merge_len[i] > longest) longest = source->merge_len[i];
@@ -90,11 +91,35 @@ tn_status tn_bpe_load(tn_tokenizer *tok, const tn_vocab_source *source, tn_error
     return TN_OK;
 }
 
-static void find_pair(const void *user, tn_symbol *left, const tn_symbol *right) {
-    const tn_tokenizer *tok = user;
+/* How the vocabulary writes U+FFFD: what a byte becomes that some vocabularies of byte-level BPE have no
+ * letter for. */
+static tn_status load_replacement(tn_tokenizer *tok, tn_error *err) {
+    const char *text = "\xEF\xBF\xBD";
+    for (size_t i = 0; i < 3; i++)
+        if (tok->byte_ids[(uint8_t)text[i]] == TN_NO_TOKEN) return TN_OK;
+    int32_t *ids;
+    size_t n;
+    tn_status status = tn_tokenize(tok, text, 3, 0, &ids, &n, err);
+    for (size_t i = 0; status == TN_OK && i < n && i < 3; i++)
+        tok->replacement[tok->n_replacement++] = ids[i];
+    free(ids);
+    return status;
+}
+
+tn_status tn_bpe_load(tn_tokenizer *tok, const tn_vocab_source *source, tn_error *err) {
+    load_byte_chars(tok);
+    tn_status status = tn_bpe_load_merges(tok, source, err);
+    return status == TN_OK ? load_replacement(tok, err) : status;
+}
+
+void tn_bpe_find_pair(const tn_tokenizer *tok, tn_symbol *left, const tn_symbol *right) {
     const tn_pair_slot *merge = tn_pair_index_find(&tok->merges, left->id, right->id);
     left->pair_id = merge ? merge->merged : TN_NO_TOKEN;
     if (merge) left->pair_rank = merge->rank_plus_1;
+}
+
+static void find_pair(const void *user, tn_symbol *left, const tn_symbol *right) {
+    tn_bpe_find_pair(user, left, right);
 }
 
 static tn_status encode_piece(void *user, const char *piece, size_t n) {
@@ -140,15 +165,27 @@ static tn_status encode_piece_whole_first(void *user, const char *piece, size_t 
     return id != TN_NO_TOKEN ? tn_encoder_push(enc, id) : encode_piece(user, piece, n);
 }
 
-tn_status tn_bpe_encode(tn_encoder *enc, const char *text, size_t n) {
+/* Valid UTF-8. */
+static tn_status encode_valid(tn_encoder *enc, const char *text, size_t n) {
     tn_piece_fn *piece = enc->tok->ignore_merges ? encode_piece_whole_first : encode_piece;
+    if (!enc->tok->nfc || tn_nfc_is_plain(text, n))
+        return tn_pretok_split(enc->tok->pretok, text, n, piece, enc, enc->err);
+    size_t len;
+    char *composed = tn_nfc(text, n, &len);
+    if (!composed) return tn_fail(enc->err, TN_ERR_MEMORY, "tokenize", NULL, "out of memory");
+    tn_status status = tn_pretok_split(enc->tok->pretok, composed, len, piece, enc, enc->err);
+    free(composed);
+    return status;
+}
+
+tn_status tn_bpe_encode(tn_encoder *enc, const char *text, size_t n) {
     tn_status status = TN_OK;
     /* The patterns need valid UTF-8: a bad byte ends a stretch of text and stands for itself. */
     for (size_t start = 0, i = 0; status == TN_OK && start < n;) {
         uint32_t width = i < n ? tn_utf8_char(text + i, n - i) : 0;
         i += width;
         if (width) continue;
-        status = tn_pretok_split(enc->tok->pretok, text + start, i - start, piece, enc, enc->err);
+        status = encode_valid(enc, text + start, i - start);
         if (status == TN_OK && i < n) status = tn_encoder_push_byte(enc, (uint8_t)text[i]);
         start = ++i;
     }

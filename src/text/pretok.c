@@ -4,78 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* OpenAI's encoder.py for GPT-2; also what `tokenizers` calls ByteLevel with use_regex. */
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-/* meta-llama/llama3, llama/tokenizer.py. */
-#define LLAMA3                                                                                               \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" \
-    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-/* Qwen/Qwen2-7B, tokenizer.json: as Llama 3, digits one by one. */
-#define QWEN2                                                                                                \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"      \
-    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-/* openai/tiktoken, tiktoken_ext/openai_public.py, o200k_base. */
-#define O200K                                                                                                \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"              \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"                                                                         \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"              \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"                                                                         \
-    "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-/* mistralai/Mistral-Nemo-Base-2407, tokenizer.json ("tekken"). */
-#define TEKKEN                                                                                               \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"             \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|"             \
-    "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-static const tn_pretok_spec specs[] = {
-    {.names = {"gpt-2", "phi-2", "olmo"}, .patterns = {GPT2}},
-    {.names = {"llama-bpe", "llama3", "llama-v3"},
-     .patterns = {LLAMA3},
-     .ignore_merges = true,
-     .add_bos = true},
-    {.names = {"qwen2", "deepseek-r1-qwen", "stablelm2"}, .patterns = {QWEN2}},
-    /* HuggingFaceTB/SmolLM2-135M, bigcode/starcoder, CohereForAI/c4ai-command-r-v01, tokenizer.json: the
-     * Digits pre-tokenizer with individual_digits, then ByteLevel. */
-    {.names = {"smollm", "starcoder", "refact", "command-r"}, .patterns = {"\\p{N}", GPT2}},
-    {.names = {"gpt-4o", "llama4"}, .patterns = {O200K}},
-    {.names = {"tekken"}, .patterns = {TEKKEN}, .ignore_merges = true, .add_bos = true},
-    /* What llama.cpp's converter means by this name: punctuation apart, then GPT-2's, then digits in threes.
-     */
-    {.names = {"default"},
-     .patterns = {"[\\p{P}\\$\\+<=>\\^~\\|]+",
-                  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)", "\\p{N}+",
-                  "[0-9][0-9][0-9]"}},
-};
-
 struct tn_pretok {
     pcre2_code *codes[TN_PRETOK_MAX_PATTERNS];
     size_t n;
 };
 
-const tn_pretok_spec *tn_pretok_find(const char *name) {
-    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
-        for (const char *const *known = specs[i].names; *known; known++)
-            if (strcmp(*known, name) == 0) return &specs[i];
-    return NULL;
-}
-
-void tn_pretok_names(char *dst, size_t cap) {
-    size_t len = 0;
-    dst[0] = '\0';
-    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
-        for (const char *const *known = specs[i].names; *known; known++) {
-            size_t n = strlen(*known);
-            if (len + n + 3 > cap) return;
-            if (len) len = (size_t)(stpcpy(dst + len, ", ") - dst);
-            len = (size_t)(stpcpy(dst + len, *known) - dst);
-        }
-    }
-}
-
 /* Writes the pattern with \s and \S spelled out as Unicode's White_Space, which is what the published
  * tokenizers' engines mean by them; PCRE2 has U+180E in \s as well. dst holds EXPANDED_CAP bytes, enough for
- * every pattern of the table. */
-enum { EXPANDED_CAP = 1024 };
+ * every pattern of the table; none of them has \S inside a class. */
+enum { EXPANDED_CAP = 2048 };
 static size_t expand_spaces(char *dst, const char *pattern) {
     static const char space[] = "\\t-\\r\\x{85}\\p{Z}";
     bool in_class = false;
@@ -99,25 +36,34 @@ static size_t expand_spaces(char *dst, const char *pattern) {
     return (size_t)(out - dst);
 }
 
+static tn_status compile(tn_pretok *pretok, const char *pattern, bool bytes, const char *name,
+                         tn_error *err) {
+    char expanded[EXPANDED_CAP];
+    size_t len = expand_spaces(expanded, pattern), where;
+    int error;
+    pcre2_code *code =
+        pcre2_compile((PCRE2_SPTR)expanded, len, bytes ? 0 : PCRE2_UTF | PCRE2_UCP, &error, &where, NULL);
+    if (!code)
+        return tn_fail(err, TN_ERR_MEMORY, "tokenizer", name,
+                       "pattern not compiled (PCRE2 error %d at offset %zu)", error, where);
+    pretok->codes[pretok->n++] = code;
+    return TN_OK;
+}
+
 tn_status tn_pretok_new(const tn_pretok_spec *spec, tn_pretok **out, tn_error *err) {
     *out = NULL;
     tn_pretok *pretok = calloc(1, sizeof *pretok);
     if (!pretok) return tn_fail(err, TN_ERR_MEMORY, "tokenizer", spec->names[0], "out of memory");
-    for (; pretok->n < TN_PRETOK_MAX_PATTERNS && spec->patterns[pretok->n]; pretok->n++) {
-        char expanded[EXPANDED_CAP];
-        size_t len = expand_spaces(expanded, spec->patterns[pretok->n]), where;
-        int error;
-        pcre2_code *code =
-            pcre2_compile((PCRE2_SPTR)expanded, len, PCRE2_UTF | PCRE2_UCP, &error, &where, NULL);
-        if (!code) {
-            tn_pretok_free(pretok);
-            return tn_fail(err, TN_ERR_MEMORY, "tokenizer", spec->names[0],
-                           "pattern not compiled (PCRE2 error %d at offset %zu)", error, where);
-        }
-        pretok->codes[pretok->n] = code;
-    }
-    *out = pretok;
-    return TN_OK;
+    size_t n = 0;
+    while (n < TN_PRETOK_MAX_PATTERNS && spec->patterns[n]) n++;
+    tn_status status = TN_OK;
+    for (size_t i = 0; status == TN_OK && i < n; i++)
+        status = compile(pretok, spec->patterns[i], i + spec->n_byte_patterns >= n, spec->names[0], err);
+    if (status == TN_OK)
+        *out = pretok;
+    else
+        tn_pretok_free(pretok);
+    return status;
 }
 
 void tn_pretok_free(tn_pretok *pretok) {

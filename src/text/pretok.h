@@ -7,15 +7,19 @@
 
 #include "../base/status.h"
 
-enum { TN_PRETOK_MAX_NAMES = 12, TN_PRETOK_MAX_PATTERNS = 4 };
+enum { TN_PRETOK_MAX_NAMES = 16, TN_PRETOK_MAX_PATTERNS = 8 };
 
 /* One published pre-tokenizer. Each pattern cuts the pieces of the one before: every match is a piece, and so
  * is what lies between matches. */
 typedef struct tn_pretok_spec {
     const char *names[TN_PRETOK_MAX_NAMES];       /* as in tokenizer.ggml.pre; NULL ends the list */
-    const char *patterns[TN_PRETOK_MAX_PATTERNS]; /* as published; NULL ends the list */
-    bool ignore_merges; /* a piece that is a token is that token, whatever the merges say */
-    bool add_bos;       /* unless the file says otherwise */
+    const char *patterns[TN_PRETOK_MAX_PATTERNS]; /* in PCRE2's syntax; NULL ends the list */
+    size_t
+        n_byte_patterns;   /* the last so many patterns match bytes, not characters, and may cut within one */
+    bool nfc;              /* the text is brought into Unicode's normalization form C first */
+    bool marks_spaces;     /* no pieces at all: SentencePiece's alphabet with ranked merges */
+    bool ignore_merges;    /* a piece that is a token is that token, whatever the merges say */
+    bool add_bos, add_sep; /* unless the file says otherwise */
 } tn_pretok_spec;
 
 typedef struct tn_pretok tn_pretok; /* compiled; read-only, for any number of threads */
@@ -23,8 +27,8 @@ typedef struct tn_pretok tn_pretok; /* compiled; read-only, for any number of th
 /* NULL if there is no such name. */
 const tn_pretok_spec *tn_pretok_find(const char *name);
 
-/* All names, separated by ", ", cut to cap bytes with the NUL. */
-void tn_pretok_names(char *dst, size_t cap);
+/* The i-th of all names, NULL behind the last. */
+const char *tn_pretok_name(size_t i);
 
 tn_status tn_pretok_new(const tn_pretok_spec *spec, tn_pretok **out, tn_error *err);
 void tn_pretok_free(tn_pretok *pretok); /* NULL is fine */

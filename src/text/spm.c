@@ -1,16 +1,14 @@
 /* SentencePiece's byte-pair encoding (Kudo and Richardson 2018): spaces are written U+2581, characters merge
  * into the neighbouring pair whose token has the best score, and a character without a token is spelled in
- * byte tokens. */
+ * byte tokens. A vocabulary that comes with merges has their ranks in place of the scores. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tokenizer_impl.h"
 #include "utf8.h"
 
-static const char space_mark[] = "\xE2\x96\x81";
-
 static bool is_mark(const char *text, size_t n) {
-    return n >= TN_SPACE_MARK_LEN && memcmp(text, space_mark, TN_SPACE_MARK_LEN) == 0;
+    return n >= TN_SPACE_MARK_LEN && memcmp(text, TN_SPACE_MARK, TN_SPACE_MARK_LEN) == 0;
 }
 
 size_t tn_spm_decode(const char *text, size_t n, char *dst) {
@@ -38,6 +36,10 @@ typedef struct tn_spm_text {
 
 static void find_pair(const void *user, tn_symbol *left, const tn_symbol *right) {
     const tn_spm_text *in = user;
+    if (in->tok->merges.slots) {
+        tn_bpe_find_pair(in->tok, left, right);
+        return;
+    }
     size_t len = (size_t)left->len + right->len;
     if (len > in->tok->max_len) return;
     uint32_t id = tn_text_index_find(&in->tok->by_text, in->text + left->start, len);
@@ -63,19 +65,6 @@ static void undo_unused(const tn_tokenizer *tok, tn_merge_work *work) {
     }
 }
 
-static tn_status push_symbol(tn_encoder *enc, const tn_symbol *symbol, const char *text) {
-    if (symbol->id != TN_NO_TOKEN) return tn_encoder_push(enc, symbol->id);
-    const char *p = text + symbol->start;
-    bool spelled = true;
-    for (uint32_t i = 0; i < symbol->len; i++)
-        spelled = spelled && enc->tok->byte_ids[(uint8_t)p[i]] != TN_NO_TOKEN;
-    if (!spelled && enc->tok->unk != TN_NO_TOKEN) return tn_encoder_push(enc, enc->tok->unk);
-    tn_status status = TN_OK;
-    for (uint32_t i = 0; status == TN_OK && i < symbol->len; i++)
-        status = tn_encoder_push_byte(enc, (uint8_t)p[i]);
-    return status;
-}
-
 /* Merges n >= 1 bytes of valid UTF-8 without user-defined tokens. */
 static tn_status encode_word(tn_encoder *enc, const char *text, size_t n) {
     const tn_tokenizer *tok = enc->tok;
@@ -93,7 +82,9 @@ static tn_status encode_word(tn_encoder *enc, const char *text, size_t n) {
     if (tok->has_unused) undo_unused(tok, &enc->work);
     tn_status status = TN_OK;
     for (uint32_t i = 0; status == TN_OK && i != TN_NO_SYMBOL; i = symbols[i].next)
-        status = push_symbol(enc, &symbols[i], text);
+        status = symbols[i].id != TN_NO_TOKEN
+                     ? tn_encoder_push(enc, symbols[i].id)
+                     : tn_encoder_push_unknown(enc, text + symbols[i].start, symbols[i].len);
     return status;
 }
 
@@ -142,7 +133,7 @@ size_t tn_spm_mark_spaces(const char *text, size_t n, char *dst) {
     char *out = dst;
     for (size_t i = 0; i < n; i++) {
         if (text[i] == ' ')
-            out = mempcpy(out, space_mark, TN_SPACE_MARK_LEN);
+            out = mempcpy(out, TN_SPACE_MARK, TN_SPACE_MARK_LEN);
         else
             *out++ = text[i];
     }
@@ -167,8 +158,8 @@ tn_status tn_spm_encode(tn_encoder *enc, const char *text, size_t n) {
     if (!marked) return tn_fail(enc->err, TN_ERR_MEMORY, "tokenize", NULL, "out of memory");
     tn_status status = TN_OK;
     for (size_t done = 0, at = 0; status == TN_OK && done < len; done += at) {
-        const tn_special *user =
-            tn_specials_next(&enc->tok->specials, TN_SPECIAL_USER, marked + done, len - done, &at);
+        const tn_prefix *user =
+            tn_special_next(&enc->tok->specials, TN_SPECIAL_USER, marked + done, len - done, &at);
         status = encode_bytes(enc, marked + done, at);
         if (!user) continue;
         if (status == TN_OK) status = tn_encoder_push(enc, user->id);

@@ -50,9 +50,14 @@ static void start(vocab *v, const char *model, const char *pre) {
                                   .eos = -1,
                                   .eot = -1,
                                   .unk = -1,
+                                  .sep = -1,
                                   .add_bos = -1,
                                   .add_eos = -1,
-                                  .add_space_prefix = -1};
+                                  .add_sep = -1,
+                                  .add_space_prefix = -1,
+                                  .remove_extra_spaces = -1,
+                                  .lowercase = -1,
+                                  .strip_accents = -1};
     v->source.token_text = v->texts;
     v->source.token_len = v->lens;
     v->source.scores = v->scores;
@@ -129,8 +134,8 @@ static void bad_vocabularies_are_refused_with_their_key(void **state) {
     start_bpe(&v, "no-such-thing");
     expect_error(&v, TN_ERR_UNSUPPORTED, "'no-such-thing'");
     start_bpe(&v, "gpt-2");
-    v.source.model = "rwkv";
-    expect_error(&v, TN_ERR_UNSUPPORTED, "'rwkv'; known: gpt2, llama");
+    v.source.model = "plamo2";
+    expect_error(&v, TN_ERR_UNSUPPORTED, "'plamo2'; known: gpt2, llama, gemma4, t5, bert, rwkv");
     v.source.model = NULL;
     expect_error(&v, TN_ERR_FORMAT, "tokenizer.ggml.model");
     start_bpe(&v, "gpt-2");
