@@ -173,7 +173,7 @@ void tn_session_free(tn_session *s) {
 /* ---- Evaluation ------------------------------------------------------------------------------------------------ */
 
 static void run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs) {
-    tn_rope_tables_fill(&s->rope, s->graph, s->position, n);
+    tn_rope_tables_fill(&s->rope, s->graph, s->position, n, false);
     tn_run run = {
         .plan = &s->plan,
         .pool = s->pool,

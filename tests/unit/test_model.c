@@ -54,7 +54,7 @@ static void contradictions_are_refused(void **state) {
         {"  - norm: {weight: ffn_norm", "  - norm: {weight: attn_k_bias", "'attn_k_bias' is absent"},
         {"q: attn_q\n", "q: attn_k\n", "width of the heads"},
         {"k: attn_k\n", "k: attn_q\n", "width of the heads"},
-        {"q_bias: attn_q_bias", "q_norm: ffn_norm", "'ffn_norm' is not a vector of 16"},
+        {"q_bias: attn_q_bias", "qk_norm: {q: ffn_norm, eps: norm_eps}", "'ffn_norm' is not a vector of 16"},
         {"logits: {weight: output}", "logits: {weight: output_norm}", "'output_norm' is not a matrix"},
         {"embed: {table: token_embd}", "embed: {table: output_norm}", "'output_norm' is not a matrix"},
         {"down: ffn_down", "down: attn_q_bias", "'attn_q_bias' is absent"},
