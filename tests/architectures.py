@@ -406,6 +406,14 @@ CASES = [
         n_ids=60,
     ),
     Case(
+        "qwen2-yarn",
+        "qwen2",
+        "Qwen2ForCausalLM",
+        COMMON | rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=64) | {"rms_norm_eps": 1e-3},
+        features={"yarn": rope(), "linear": rope(rope_type="linear", factor=4.0)},
+        n_ids=100,
+    ),
+    Case(
         "starcoder2",
         "starcoder2",
         "Starcoder2ForCausalLM",

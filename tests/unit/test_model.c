@@ -61,11 +61,11 @@ static void contradictions_are_refused(void **state) {
         {"freq_factors: rope_freqs", "freq_factors: output_norm", "'output_norm' is not a vector of 8"},
         {"- norm: {weight: output_norm, eps: norm_eps}", "- norm: {weight: output_norm, eps: 0}", "epsilon"},
         {"hf: lm_head.weight, or: token_embd", "or: output_norm", "expected shape"},
-        {"default: none", "default: yarn", "the default is none of the values"},
+        {"default: none", "default: ntk", "the default is none of the values"},
         {"scale: 1 / sqrt(head_dim)", "scale: 1 / (head_dim - 16)", "division by zero"},
         {"heads: n_heads\n", "heads: 3\n", "not a multiple"},
         {"head_dim: head_dim\n", "head_dim: 12\n", "multiple of 8"},
-        {"dim: rope_dim", "dim: 64", "exceed the head size"},
+        {"dim: rope_dim\n", "dim: 64\n", "exceed the head size"},
         {"theta: rope_theta", "theta: 0", "above 0"},
         {"window: window\n", "window: 0 - 1\n", "expected a whole number"},
     };
