@@ -13,7 +13,11 @@
     X(Q2_K, q2_k) X(Q3_K, q3_k) X(Q4_K, q4_k) X(Q5_K, q5_k) X(Q6_K, q6_k) X(IQ4_XS, iq4_xs)
 
 /* Up to this many tokens the rows of a GEMV serve all; from one more on a panel pays. */
-enum { TN_FEW_TOKENS = 3 };
+enum { TN_FEW_TOKENS = 8 };
+
+/* The next group of rows is prefetched this much ahead of its own start: its last row is wanted at once, when
+ * hardly any of the group has been computed since that row's turn in file order. */
+enum { TN_PREFETCH_AHEAD = 2048 };
 
 /* gemv_few: 2 .. TN_FEW_TOKENS tokens. */
 #define X(NAME, name)                                                                                        \
@@ -25,7 +29,8 @@ TN_AVX2_Q256_TYPES(X)
 /* Weight types met by floats. */
 #define TN_AVX2_FLOAT_TYPES(X) X(F32, f32) X(F16, f16) X(BF16, bf16)
 
-#define X(NAME, name) tn_matmul_fn tn_gemm_##name##_f32_avx2, tn_gemv_##name##_f32_avx2;
+#define X(NAME, name)                                                                                        \
+    tn_matmul_fn tn_gemm_##name##_f32_avx2, tn_gemv_##name##_f32_avx2, tn_gemv_few_##name##_f32_avx2;
 TN_AVX2_FLOAT_TYPES(X)
 #undef X
 
@@ -38,8 +43,8 @@ tn_scale_fn tn_scale_avx2;
 tn_softcap_fn tn_softcap_avx2;
 tn_glu_fn tn_silu_mul_avx2, tn_gelu_mul_avx2, tn_gelu_erf_mul_avx2, tn_relu_mul_avx2, tn_relu2_mul_avx2;
 
-tn_attn_fn tn_attn_f32_avx2, tn_attn_f16_avx2;
+tn_attn_fn tn_attn_f32_avx2, tn_attn_f16_avx2, tn_attn_q8_0_avx2;
 tn_attn_join_fn tn_attn_join_avx2;
-tn_kv_store_fn tn_kv_store_f16_avx2;
+tn_kv_store_fn tn_kv_store_f16_avx2, tn_kv_store_q8_0_avx2;
 
 #endif

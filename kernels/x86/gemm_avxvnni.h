@@ -154,10 +154,12 @@ TN_INLINE void tn_gemm_put_factors(tn_gemm_panel *p, size_t b, size_t at, const 
 }
 
 TN_INLINE void tn_gemm_fill32(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n_blocks,
-                              tn_shape s, tn_q32_fn *load) {
+                              const uint8_t *next, tn_shape s, tn_q32_fn *load) {
     for (size_t b = 0; b < n_blocks; b++) {
         for (size_t at = 0; at < TN_GEMM_ROWS; at += 8) {
             __m256i v[8];
+            tn_prefetch(next, 8u * s.bytes);
+            next += 8u * s.bytes;
             for (int r = 0; r < 8; r++) v[r] = load(row[at + (size_t)r] + b * s.bytes);
             tn_gemm_put(p, 32 * b, at, v, s);
             tn_gemm_put_factors(p, b, at, row + at, b * s.bytes, s);
@@ -194,12 +196,14 @@ TN_INLINE void tn_gemm_put_scales(tn_gemm_panel *p, size_t b, size_t at, const u
 }
 
 TN_INLINE void tn_gemm_fill256(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n_blocks,
-                               tn_shape s, tn_q256_fn *load, tn_scales256_fn *scales) {
+                               const uint8_t *next, tn_shape s, tn_q256_fn *load, tn_scales256_fn *scales) {
     for (size_t b = 0; b < n_blocks; b++) {
         for (size_t at = 0; at < TN_GEMM_ROWS; at += 8) {
 #pragma GCC unroll 8
             for (int j = 0; j < 8; j++) {
                 __m256i v[8];
+                tn_prefetch(next, s.bytes);
+                next += s.bytes;
                 for (int r = 0; r < 8; r++) v[r] = load(row[at + (size_t)r] + b * s.bytes, j);
                 tn_gemm_put(p, 256 * b + 32 * (size_t)j, at, v, s);
             }
@@ -211,7 +215,8 @@ TN_INLINE void tn_gemm_fill256(tn_gemm_panel *p, const uint8_t *const row[TN_GEM
 
 /* ---- The walk ----------------------------------------------------------------------------------- */
 
-typedef void tn_gemm_fill_fn(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n_blocks);
+typedef void tn_gemm_fill_fn(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n_blocks,
+                             const uint8_t *next);
 typedef void tn_gemm_tile_fn(float (*acc)[TN_GEMM_ROWS], const tn_gemm_panel *p, const tn_gemm_chunk *chunk,
                              size_t n);
 
@@ -285,6 +290,7 @@ TN_INLINE void tn_gemm(const tn_matmul_args *args, tn_shape s, tn_gemm_fill_fn *
     const size_t n_blocks = args->k / s.elems, chunk_blocks = TN_GEMM_K / s.elems;
     for (size_t n = 0; n < args->n_rows; n += TN_GEMM_ROWS) {
         tn_gemm_place at = {.row = n, .n_rows = tn_min_size(args->n_rows - n, TN_GEMM_ROWS)};
+        const uint8_t *next = args->w + (n + at.n_rows) * args->w_stride + TN_PREFETCH_AHEAD;
         for (; at.block < n_blocks; at.block += chunk_blocks) {
             const uint8_t
                 *row[TN_GEMM_ROWS]; /* a short panel repeats its last row; those lanes are not stored */
@@ -292,7 +298,7 @@ TN_INLINE void tn_gemm(const tn_matmul_args *args, tn_shape s, tn_gemm_fill_fn *
             for (size_t r = 0; r < TN_GEMM_ROWS; r++) {
                 row[r] = args->w + (n + tn_min_size(r, at.n_rows - 1)) * args->w_stride + at.block * s.bytes;
             }
-            fill(args->scratch, row, at.n_blocks);
+            fill(args->scratch, row, at.n_blocks, next + TN_GEMM_ROWS * at.block * s.bytes);
             tn_gemm_meet(args, &at, s, tile);
         }
     }
@@ -312,8 +318,9 @@ TN_INLINE void tn_gemm(const tn_matmul_args *args, tn_shape s, tn_gemm_fill_fn *
     }
 
 #define TN_GEMM_TYPE(name, isa, few, elems, shape, ...)                                                      \
-    static void fill_##name(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n) {            \
-        tn_gemm_fill##elems(p, row, n, shape, __VA_ARGS__);                                                  \
+    static void fill_##name(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n,              \
+                            const uint8_t *next) {                                                           \
+        tn_gemm_fill##elems(p, row, n, next, shape, __VA_ARGS__);                                            \
     }                                                                                                        \
     static void tile_##name(float(*acc)[TN_GEMM_ROWS], const tn_gemm_panel *p, const tn_gemm_chunk *chunk,   \
                             size_t n) {                                                                      \

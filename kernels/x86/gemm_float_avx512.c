@@ -1,7 +1,7 @@
 /* Products of several tokens with float weights: F32, F16, BF16, widened exactly. Stripes are eight
  * (kernels.h), so a register of 16 holds two rows: the pair's weights lie side by side in the panel, the
  * activations are loaded to both halves. Sixteen rows are widened a chunk of K at a time and met by all
- * tokens in tiles of 4 pairs x 6 tokens; the stripes wait in scratch between the chunks. One token stays with
+ * tokens in tiles of 4 pairs x 6 tokens; the stripes wait in scratch between the chunks. One token and a few stay with
  * AVX2, which already waits for memory. */
 #include "gemv_avx2.h"
 #include "levels_avx512.h"
@@ -105,6 +105,7 @@ TN_INLINE void fill(workspace *ws, const tn_matmul_args *args, size_t n, size_t 
                     size_t n_elems, size_t elem_bytes, load_fn *load) {
     for (size_t r = 0; r < ROWS; r++) {
         const uint8_t *p = args->w + (n + min_size(r, n_rows - 1)) * args->w_stride + k * elem_bytes;
+        tn_prefetch(p + ROWS * args->w_stride, n_elems * elem_bytes);
         for (size_t e = 0; e < n_elems; e += 8, p += 8 * elem_bytes) {
             const size_t rest = n_elems - e;
             _mm256_store_ps(ws->w[r / 2][e / 8][r % 2],
@@ -143,7 +144,10 @@ TN_INLINE void gemm(const tn_matmul_args *args, size_t elem_bytes, load_fn *load
 
 #define GEMM(name, elem_bytes)                                                                               \
     void tn_gemm_##name##_f32_avx512(const tn_matmul_args *args) {                                           \
-        gemm(args, elem_bytes, load_##name);                                                                 \
+        if (args->n_tokens <= TN_FEW_TOKENS)                                                                 \
+            tn_gemv_few_##name##_f32_avx2(args);                                                             \
+        else                                                                                                 \
+            gemm(args, elem_bytes, load_##name);                                                             \
     }
 GEMM(f32, 4)
 GEMM(f16, 2)

@@ -1,17 +1,36 @@
-/* One token with the 256-wide weight types, or two or three, 64 elements at a time. As gemv_q256_avx2.c:
+/* One token with the 256-wide weight types, or a few, 64 elements at a time. As gemv_q256_avx2.c:
  * eight rows side by side, one block each at a time, the next eight rows prefetched in file order. */
 #include "gemv_avx2.h"
 #include "types_avxvnni.h"
 #include "unpack256_avx512.h"
 
-/* The activations of one token at one block: vectors in the type's order, sums per 16. */
+/* The activations of one token at one block: vectors in the type's order, and sums per 16; or, where scales are
+ * decoded two rows at a time, per 32 in both lanes. */
 typedef struct activations {
     __m512i q[4];
-    __m256i s;
+    __m256i sums;
 } activations;
 
-TN_INLINE __m256i fold(__m512i v) {
-    return _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+/* What 8 rows' blocks give with one token: 16 partial sums a row of scale * (q - offset) * x, and of minimum * sum
+ * of x: 8 a row, or 4 a row with rows i and 4 + i in one register. */
+typedef struct partial_sums {
+    __m512i q[8];
+    __m256i min[8];
+} partial_sums;
+
+/* Sums of 8 vectors, in order. */
+TN_INLINE __m256i sum8x16(const __m512i v[8]) {
+    __m512i a[4], b[2];
+    for (int i = 0; i < 4; i++)
+        a[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]),
+                                _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]));
+    for (int i = 0; i < 2; i++)
+        b[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(a[2 * i], a[2 * i + 1]),
+                                _mm512_unpackhi_epi64(a[2 * i], a[2 * i + 1]));
+    const __m512i c =
+        _mm512_add_epi32(_mm512_shuffle_i32x4(b[0], b[1], 0x88), _mm512_shuffle_i32x4(b[0], b[1], 0xdd));
+    const __m512i sum = _mm512_add_epi32(_mm512_shuffle_i32x4(c, c, 0x08), _mm512_shuffle_i32x4(c, c, 0x0d));
+    return _mm512_castsi512_si256(sum);
 }
 
 /* The dot of weights and activations with scales, of at most 6 bits: pairs of products fit int16 (2 * 63 *
@@ -28,49 +47,76 @@ TN_INLINE void dot_pairs(__m512i *total, const uint8_t *block, __m256i scales, c
     }
 }
 
-/* The same of IQ4_XS, whose products need int32; a quarter of a vector is one sub-block of 32, by halves. */
-TN_INLINE void dot_lanes(__m512i *total, const uint8_t *block, __m256i scales, const activations *x, int n,
-                         tn_q64_fn *load) {
-    const __m512i wide = _mm512_cvtepi16_epi32(scales); /* a scale twice */
-    const __m512i twos = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
+/* Where a quarter of vectors 2*h and 2*h + 1 is one sub-block of 32, by halves; `scales` has the quarters' int32. */
+TN_INLINE void dot_halves(__m512i *total, const uint8_t *block, const __m512i scales[2], const activations *x,
+                          int n, bool fits16, tn_q64_fn *load) {
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++) {
         const __m512i a = load(block, 2 * h), b = load(block, 2 * h + 1);
-        const __m512i by = _mm512_permutexvar_epi32(_mm512_add_epi32(twos, _mm512_set1_epi32(8 * h)), wide);
         for (int t = 0; t < n; t++) {
             __m512i dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(), a, x[t].q[2 * h]);
             dot = _mm512_dpbusd_epi32(dot, b, x[t].q[2 * h + 1]);
-            total[t] = _mm512_add_epi32(total[t], _mm512_mullo_epi32(dot, by));
+            total[t] = fits16 ? _mm512_dpwssd_epi32(total[t], dot, scales[h])
+                              : _mm512_add_epi32(total[t], _mm512_mullo_epi32(dot, scales[h]));
         }
     }
 }
 
-/* One block of row r with n tokens: 8 partial sums of scale * (q - offset) * x, and of minimum * sum of x. */
-TN_INLINE void dot_block(__m256i (*sum)[8], __m256i (*mins)[8], size_t r, const uint8_t *block,
-                         const activations *x, int n, tn_shape s, tn_order order, tn_q64_fn *load,
-                         tn_scales256_fn *scales) {
+/* Row r's block with n tokens. */
+TN_INLINE void one_row(partial_sums *sums, size_t r, const uint8_t *block, const activations *x, int n,
+                       tn_shape s, tn_order order, tn_q64_fn *load, tn_scales256_fn *scales) {
     const int offset = s.bits == 8 ? 128 : s.offset;
     __m256i scale, min;
     __m512i total[TN_FEW_TOKENS];
     scales(block, &scale, &min);
+    /* at most 32 * 128 */
+    const __m512i off = _mm512_zextsi256_si512(_mm256_mullo_epi16(scale, _mm256_set1_epi16((short)-offset)));
     for (int t = 0; t < n; t++) total[t] = _mm512_setzero_si512();
-    if (order == TN_BY_LANE)
-        dot_lanes(total, block, scale, x, n, load);
-    else
+    if (order == TN_BY_LANE) { /* a scale stands twice */
+        const __m512i wide = _mm512_cvtepi16_epi32(scale);
+        const __m512i twos = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
+        const __m512i by[2] = {_mm512_permutexvar_epi32(twos, wide),
+                               _mm512_permutexvar_epi32(_mm512_add_epi32(twos, _mm512_set1_epi32(8)), wide)};
+        dot_halves(total, block, by, x, n, false, load);
+    } else {
         dot_pairs(total, block, scale, x, n, order, load);
-    const __m256i off = _mm256_mullo_epi16(scale, _mm256_set1_epi16((short)-offset)); /* at most 32 * 128 */
-    for (int t = 0; t < n; t++) {
-        sum[t][r] = fold(total[t]);
-        if (offset) sum[t][r] = _mm256_dpwssd_epi32(sum[t][r], off, x[t].s);
-        if (s.has_min) mins[t][r] = _mm256_madd_epi16(min, x[t].s);
     }
+    for (int t = 0; t < n; t++) {
+        if (offset) total[t] = _mm512_dpwssd_epi32(total[t], off, _mm512_zextsi256_si512(x[t].sums));
+        sums[t].q[r] = total[t];
+        if (s.has_min) sums[t].min[r] = _mm256_madd_epi16(min, x[t].sums);
+    }
+}
+
+/* A block of Q4_K or Q5_K with its 8 scales. */
+TN_INLINE void one_of_two(partial_sums *sums, size_t r, const uint8_t *block, __m128i scales,
+                          const activations *x, int n, tn_q64_fn *load) {
+    const __m512i wide = _mm512_castsi256_si512(_mm256_cvtepu16_epi32(scales));
+    const __m512i even = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const __m512i by[2] = {_mm512_permutexvar_epi32(even, wide), _mm512_permutexvar_epi32(odd, wide)};
+    __m512i total[TN_FEW_TOKENS];
+    for (int t = 0; t < n; t++) total[t] = _mm512_setzero_si512();
+    dot_halves(total, block, by, x, n, true, load);
+    for (int t = 0; t < n; t++) sums[t].q[r] = total[t];
+}
+
+/* The blocks of rows i and 4 + i, whose scales and minimums are decoded side by side. */
+TN_INLINE void two_rows(partial_sums *sums, size_t i, const uint8_t *low, const uint8_t *high,
+                        const activations *x, int n, tn_q64_fn *load) {
+    __m256i scale, min;
+    tn_scales_k4_two(tn_load_pair(low, high), &scale, &min);
+    one_of_two(sums, i, low, _mm256_castsi256_si128(scale), x, n, load);
+    one_of_two(sums, 4 + i, high, _mm256_extracti128_si256(scale, 1), x, n, load);
+    for (int t = 0; t < n; t++) sums[t].min[i] = _mm256_madd_epi16(min, x[t].sums);
 }
 
 TN_INLINE void load_activations(activations *x, const tn_matmul_args *args, size_t b, int n, tn_order order) {
     for (int t = 0; t < n; t++) {
         const uint8_t *row = args->x + (size_t)t * args->x_stride;
+        const __m256i sums = tn_load256(row + tn_act_s_offset(TN_ACT_Q8_256, args->k) + 32 * b);
         for (int i = 0; i < 4; i++) x[t].q[i] = tn_order_load(row + 256 * b, order, i);
-        x[t].s = tn_load256(row + tn_act_s_offset(TN_ACT_Q8_256, args->k) + 32 * b);
+        x[t].sums = order == TN_BY_QUARTER ? tn_sums_of_32(sums) : sums;
     }
 }
 
@@ -79,16 +125,19 @@ TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_
                           const tn_matmul_args *args, int n, tn_shape s, tn_order order, tn_q64_fn *load,
                           tn_scales256_fn *scales) {
     const size_t d_offset = tn_act_d_offset(args->k), n_blocks = args->k / 256;
+    const bool k4 = order == TN_BY_QUARTER;
     for (int t = 0; t < n; t++) acc[t] = _mm256_setzero_ps();
     for (size_t b = 0, at = 0; b < n_blocks; b++, at += s.bytes) {
-        __m256i sum[TN_FEW_TOKENS][8], mins[TN_FEW_TOKENS][8];
+        partial_sums sums[TN_FEW_TOKENS];
         activations x[TN_FEW_TOKENS];
         __m256 d, m = _mm256_setzero_ps();
         load_activations(x, args, b, n, order);
         for (size_t r = 0; r < 8; r++) {
-            const char *ahead = (const char *)next + 8 * at + r * s.bytes;
-            for (size_t line = 0; line < s.bytes; line += 64) _mm_prefetch(ahead + line, _MM_HINT_T0);
-            dot_block(sum, mins, r, row[r] + at, x, n, s, order, load, scales);
+            tn_prefetch(next + 8 * at + r * s.bytes, s.bytes);
+            if (!k4)
+                one_row(sums, r, row[r] + at, x, n, s, order, load, scales);
+            else if (r % 2)
+                two_rows(sums, r / 2, row[r / 2] + at, row[4 + r / 2] + at, x, n, load);
         }
         if (s.has_min)
             tn_gather_f16x2(row, at + s.d_at, &d, &m);
@@ -97,11 +146,10 @@ TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_
         for (int t = 0; t < n; t++) {
             const uint8_t *dx = args->x + (size_t)t * args->x_stride + d_offset + 4 * b;
             const __m256 scale = _mm256_castsi256_ps(tn_broadcast_i32(dx));
-            acc[t] =
-                _mm256_fmadd_ps(_mm256_mul_ps(d, scale), _mm256_cvtepi32_ps(tn_sum8x8_i32(sum[t])), acc[t]);
+            acc[t] = _mm256_fmadd_ps(_mm256_mul_ps(d, scale), _mm256_cvtepi32_ps(sum8x16(sums[t].q)), acc[t]);
             if (s.has_min) {
-                const __m256 minimum = _mm256_cvtepi32_ps(tn_sum8x8_i32(mins[t]));
-                acc[t] = _mm256_fnmadd_ps(_mm256_mul_ps(m, scale), minimum, acc[t]);
+                const __m256i minimum = k4 ? tn_sum4x8_i32(sums[t].min) : tn_sum8x8_i32(sums[t].min);
+                acc[t] = _mm256_fnmadd_ps(_mm256_mul_ps(m, scale), _mm256_cvtepi32_ps(minimum), acc[t]);
             }
         }
     }
@@ -123,14 +171,11 @@ TN_INLINE void gemv(const tn_matmul_args *args, int n, tn_shape s, tn_order orde
         gemv(args, 1, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name);                              \
     }                                                                                                        \
     void tn_gemv_few_##name##_q8_avx512vnni(const tn_matmul_args *args) {                                    \
-        if (args->n_tokens == 2)                                                                             \
-            gemv(args, 2, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name);                          \
-        else                                                                                                 \
-            gemv(args, 3, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name);                          \
+        TN_GEMV_FEW(gemv, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name)                           \
     }
 GEMV(Q2_K, q2_k, TN_BY_TWO)
 GEMV(Q3_K, q3_k, TN_BY_TWO)
-GEMV(Q4_K, q4_k, TN_BY_FOUR)
-GEMV(Q5_K, q5_k, TN_BY_FOUR)
+GEMV(Q4_K, q4_k, TN_BY_QUARTER)
+GEMV(Q5_K, q5_k, TN_BY_QUARTER)
 GEMV(Q6_K, q6_k, TN_BY_ORDER)
 GEMV(IQ4_XS, iq4_xs, TN_BY_LANE)

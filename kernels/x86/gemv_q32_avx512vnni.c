@@ -1,5 +1,5 @@
-/* One token with the 32-wide weight types, or two or three: sixteen rows side by side, one block each at a
- * time, the next sixteen prefetched in file order.
+/* One token with the 32-wide weight types, or a few: sixteen rows side by side, one block each at a
+ * time, the next sixteen prefetched in file order; the block is unpacked once and met by one token after the other.
  *
  * A register holds 16 bytes of four rows: lane l of register i belongs to row 4 * l + i, so that what the
  * unpacks of four registers bring together in each lane is in the order of the rows. The first 16 bytes of
@@ -97,63 +97,67 @@ TN_INLINE void load_factors(__m512 *d, __m512 *m, const __m512i header[4], tn_sh
                 : _mm512_cvtph_ps(words);
 }
 
-/* One block of all rows: the dots with n tokens, the factors. */
-TN_INLINE void dot_block(__m512i *dot, __m512 *d, __m512 *m, const uint8_t *const row[ROWS], size_t at,
-                         const uint8_t *x, size_t stride, int n, tn_shape s, form f) {
-    __m512i v[TN_FEW_TOKENS][4], header[4];
-#pragma GCC unroll 4
+/* A block of sixteen rows: elements 0-15 and 16-31, factors. */
+typedef struct weights {
+    __m512i low[4], high[4];
+    __m512 d, m;
+} weights;
+
+TN_INLINE void load_weights(weights *w, const uint8_t *const row[ROWS], size_t at, tn_shape s, form f) {
+    __m512i header[4];
     for (int i = 0; i < 4; i++) {
-        __m512i low, high;
         header[i] = load_rows(row, i, at);
-        load_elements(&low, &high, row, i, at, header[i], s, f);
-        for (int t = 0; t < n; t++) {
-            const uint8_t *xt = x + (size_t)t * stride;
-            v[t][i] =
-                _mm512_dpbusd_epi32(_mm512_setzero_si512(), low, _mm512_broadcast_i32x4(tn_load128(xt)));
-            v[t][i] = _mm512_dpbusd_epi32(v[t][i], high, _mm512_broadcast_i32x4(tn_load128(xt + 16)));
-        }
+        load_elements(&w->low[i], &w->high[i], row, i, at, header[i], s, f);
     }
-    for (int t = 0; t < n; t++) dot[t] = sum_lanes(v[t]);
-    load_factors(d, m, header, s);
+    load_factors(&w->d, &w->m, header, s);
+}
+
+/* The dots with one token's elements. */
+TN_INLINE __m512i dots(const weights *w, const uint8_t *x) {
+    const __m512i low = _mm512_broadcast_i32x4(tn_load128(x));
+    const __m512i high = _mm512_broadcast_i32x4(tn_load128(x + 16));
+    __m512i v[4];
+    for (int i = 0; i < 4; i++) {
+        v[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w->low[i], low);
+        v[i] = _mm512_dpbusd_epi32(v[i], w->high[i], high);
+    }
+    return sum_lanes(v);
 }
 
 TN_INLINE void sixteen_rows(__m512 *acc, const uint8_t *const row[ROWS], const uint8_t *next,
-                            const tn_matmul_args *args, int n, tn_shape s, form f) {
+                            const tn_matmul_args *args, size_t n, tn_shape s, form f) {
     const uint8_t *dx = args->x + tn_act_d_offset(args->k);
     const uint8_t *sx = args->x + tn_act_s_offset(TN_ACT_Q8_32, args->k);
     const size_t n_blocks = args->k / 32, stride = args->x_stride;
-    for (int t = 0; t < n; t++) acc[t] = _mm512_setzero_ps();
+    for (size_t t = 0; t < n; t++) acc[t] = _mm512_setzero_ps();
     for (size_t b = 0, at = 0; b < n_blocks; b++, at += s.bytes) {
-        __m512i dot[TN_FEW_TOKENS];
-        __m512 d, m = _mm512_setzero_ps();
-        for (size_t line = 0; line < ROWS * (size_t)s.bytes; line += 64) {
-            _mm_prefetch((const char *)next + ROWS * at + line, _MM_HINT_T0);
-        }
-        dot_block(dot, &d, &m, row, at, args->x + 32 * b, stride, n, s, f);
-        for (int t = 0; t < n; t++) {
-            const __m512 scale =
-                _mm512_castsi512_ps(_mm512_set1_epi32(tn_load_i32(dx + (size_t)t * stride + 4 * b)));
-            const int32_t sum = tn_load_i32(sx + (size_t)t * stride + 4 * b);
-            if (f.offset) dot[t] = _mm512_sub_epi32(dot[t], _mm512_set1_epi32(f.offset * sum));
-            acc[t] = _mm512_fmadd_ps(_mm512_mul_ps(d, scale), _mm512_cvtepi32_ps(dot[t]), acc[t]);
-            if (s.has_min)
-                acc[t] = _mm512_fmadd_ps(_mm512_mul_ps(m, scale), _mm512_set1_ps((float)sum), acc[t]);
+        weights w;
+        tn_prefetch(next + ROWS * at, ROWS * (size_t)s.bytes);
+        load_weights(&w, row, at, s, f);
+        for (size_t t = 0; t < n; t++) {
+            const __m512i scale = _mm512_set1_epi32(tn_load_i32(dx + t * stride + 4 * b));
+            const int32_t sum = tn_load_i32(sx + t * stride + 4 * b);
+            __m512i dot = dots(&w, args->x + t * stride + 32 * b);
+            if (f.offset) dot = _mm512_sub_epi32(dot, _mm512_set1_epi32(f.offset * sum));
+            const __m512 d = _mm512_mul_ps(w.d, _mm512_castsi512_ps(scale));
+            acc[t] = _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(dot), acc[t]);
+            if (s.has_min) {
+                const __m512 m = _mm512_mul_ps(w.m, _mm512_castsi512_ps(scale));
+                acc[t] = _mm512_fmadd_ps(m, _mm512_set1_ps((float)sum), acc[t]);
+            }
         }
     }
 }
 
-TN_INLINE void gemv(const tn_matmul_args *args, int n, tn_shape s, form f) {
+TN_INLINE void gemv(const tn_matmul_args *args, size_t n, tn_shape s, form f) {
     for (size_t i = 0; i < args->n_rows; i += ROWS) {
         const size_t n_rows = args->n_rows - i < ROWS ? args->n_rows - i : ROWS, last = n_rows - 1;
         const uint8_t *row[ROWS]; /* a short group repeats its last row; those lanes are not stored */
         __m512 y[TN_FEW_TOKENS];
         for (size_t r = 0; r < ROWS; r++) row[r] = args->w + (i + (r < last ? r : last)) * args->w_stride;
         sixteen_rows(y, row, args->w + (i + n_rows) * args->w_stride + TN_PREFETCH_AHEAD, args, n, s, f);
-        for (int t = 0; t < n; t++) {
-            float lanes[ROWS], *to = args->y + (size_t)t * args->y_stride + i;
-            _mm512_storeu_ps(n_rows == ROWS ? to : lanes, y[t]);
-            if (n_rows < ROWS) memcpy(to, lanes, n_rows * sizeof *to);
-        }
+        const __mmask16 stored = (__mmask16)((2u << last) - 1);
+        for (size_t t = 0; t < n; t++) _mm512_mask_storeu_ps(args->y + t * args->y_stride + i, stored, y[t]);
     }
 }
 
@@ -162,10 +166,7 @@ TN_INLINE void gemv(const tn_matmul_args *args, int n, tn_shape s, form f) {
         gemv(args, 1, TN_SHAPE_##NAME, (form){__VA_ARGS__});                                                 \
     }                                                                                                        \
     void tn_gemv_few_##name##_q8_avx512vnni(const tn_matmul_args *args) {                                    \
-        if (args->n_tokens == 2)                                                                             \
-            gemv(args, 2, TN_SHAPE_##NAME, (form){__VA_ARGS__});                                             \
-        else                                                                                                 \
-            gemv(args, 3, TN_SHAPE_##NAME, (form){__VA_ARGS__});                                             \
+        gemv(args, args->n_tokens, TN_SHAPE_##NAME, (form){__VA_ARGS__});                                    \
     }
 GEMV(Q4_0, q4_0, NIBBLES, NULL, 8)
 GEMV(Q4_1, q4_1, NIBBLES, NULL, 0)

@@ -35,6 +35,8 @@ void tn_kernels_fill_avx2(tn_kernels *table) {
     table->glu[TN_ACTIVATION_RELU2] = tn_relu2_mul_avx2;
     table->attn[TN_KV_F32] = tn_attn_f32_avx2;
     table->attn[TN_KV_F16] = tn_attn_f16_avx2;
+    table->attn[TN_KV_Q8_0] = tn_attn_q8_0_avx2;
     table->attn_join = tn_attn_join_avx2;
     table->kv_store[TN_KV_F16] = tn_kv_store_f16_avx2;
+    table->kv_store[TN_KV_Q8_0] = tn_kv_store_q8_0_avx2;
 }

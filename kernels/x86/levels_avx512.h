@@ -20,4 +20,6 @@ TN_AVX2_Q256_TYPES(X)
 TN_AVX2_FLOAT_TYPES(X)
 #undef X
 
+tn_attn_fn tn_attn_f32_avx512, tn_attn_f16_avx512, tn_attn_q8_0_avx512;
+
 #endif

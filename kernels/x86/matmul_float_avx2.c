@@ -1,10 +1,10 @@
 /* Products with float weights: F32, F16, BF16, widened exactly. Stripe i of a sum is lane i of a register.
  *
- * One token: eight rows side by side, their next eight prefetched in file order. Several tokens: twelve rows
- * are widened into a panel, a chunk of K at a time, and met by all tokens in tiles of 3 rows x 4 tokens,
- * which fill the register file; the stripes wait in scratch between the chunks. */
-#include "avx2.h"
-#include "simd_avx2.h"
+ * One token, or a few: as many rows side by side as there are registers for their stripes, the rows behind them
+ * prefetched in file order. Many tokens: twelve rows are widened into a panel, a chunk of K at a time, and met
+ * by all tokens in tiles of 3 rows x 4 tokens, which fill the register file; the stripes wait in scratch
+ * between the chunks. */
+#include "gemv_avx2.h"
 
 enum {
     ROWS = 12,
@@ -45,43 +45,75 @@ TN_INLINE __m256 add_tail(__m256 stripes, const uint8_t *row, const float *x, si
     return _mm256_blendv_ps(stripes, sum, _mm256_castsi256_ps(mask));
 }
 
-/* ---- One token ---------------------------------------------------------------------------------- */
+static inline size_t min_size(size_t a, size_t b) {
+    return a < b ? a : b;
+}
 
-TN_INLINE __m256 dot_eight_rows(const uint8_t *const row[8], const uint8_t *next, const float *x, size_t k,
-                                size_t elem_bytes, load_fn *load) {
+/* ---- One token, or a few ------------------------------------------------------------------------ */
+
+/* n_rows rows with n tokens, x the first one's; prefetches as many bytes from `next` on if that is not NULL. */
+TN_INLINE void dot_rows(__m256 (*acc)[4], const uint8_t *const row[8], int n_rows, const float *x,
+                        size_t x_stride, int n, size_t k, const uint8_t *next, size_t elem_bytes,
+                        load_fn *load) {
     const size_t whole = k & ~(size_t)7;
-    __m256 acc[8];
-    for (int r = 0; r < 8; r++) acc[r] = _mm256_setzero_ps();
+    for (int r = 0; r < n_rows; r++)
+        for (int t = 0; t < n; t++) acc[r][t] = _mm256_setzero_ps();
     for (size_t i = 0; i < whole; i += 8) {
-        const __m256 v = _mm256_loadu_ps(x + i);
-        for (size_t line = 0; line < 64 * elem_bytes; line += 64) {
-            _mm_prefetch((const char *)next + 8 * i * elem_bytes + line, _MM_HINT_T0);
+        const size_t bytes = 8 * (size_t)n_rows * elem_bytes;
+        __m256 v[4];
+        if (next) tn_prefetch(next + i * (size_t)n_rows * elem_bytes, bytes);
+        for (int t = 0; t < n; t++) v[t] = _mm256_loadu_ps(x + (size_t)t * x_stride + i);
+        for (int r = 0; r < n_rows; r++) {
+            const __m256 w = load(row[r], i);
+            for (int t = 0; t < n; t++) acc[r][t] = _mm256_fmadd_ps(w, v[t], acc[r][t]);
         }
-        for (int r = 0; r < 8; r++) acc[r] = _mm256_fmadd_ps(load(row[r], i), v, acc[r]);
     }
-    if (whole < k) {
-        for (int r = 0; r < 8; r++) acc[r] = add_tail(acc[r], row[r], x, whole, k - whole, elem_bytes, load);
-    }
-    return tn_join8x8_ps(acc);
-}
-
-TN_INLINE void gemv(const tn_matmul_args *args, size_t elem_bytes, load_fn *load) {
-    const float *x = (const float *)(const void *)args->x;
-    for (size_t n = 0; n < args->n_rows; n += 8) {
-        const size_t n_rows = args->n_rows - n < 8 ? args->n_rows - n : 8;
-        const uint8_t *row[8]; /* short groups repeat their last row; those lanes are not stored */
-        for (size_t r = 0; r < 8; r++)
-            row[r] = args->w + (n + (r < n_rows ? r : n_rows - 1)) * args->w_stride;
-        const uint8_t *next = args->w + (n + n_rows) * args->w_stride;
-        const __m256 y = dot_eight_rows(row, next, x, args->k, elem_bytes, load);
-        if (n_rows == 8)
-            _mm256_storeu_ps(args->y + n, y);
-        else
-            _mm256_maskstore_ps(args->y + n, tn_lane_mask(n_rows), y);
+    for (int r = 0; whole < k && r < n_rows; r++) {
+        for (int t = 0; t < n; t++) {
+            const float *xt = x + (size_t)t * x_stride;
+            acc[r][t] = add_tail(acc[r][t], row[r], xt, whole, k - whole, elem_bytes, load);
+        }
     }
 }
 
-/* ---- Several tokens ----------------------------------------------------------------------------- */
+/* Tokens t .. t + n - 1 with n_rows rows from row `at` on; a short group repeats its last row. */
+TN_INLINE void meet_few(const tn_matmul_args *args, size_t at, int n_rows, size_t t, int n, bool prefetch,
+                        size_t elem_bytes, load_fn *load) {
+    const size_t left = args->n_rows - at, x_stride = args->x_stride / sizeof(float);
+    const float *x = (const float *)(const void *)args->x + t * x_stride;
+    const uint8_t *row[8], *first = args->w + at * args->w_stride;
+    const uint8_t *next = prefetch ? first + (size_t)n_rows * args->w_stride + TN_PREFETCH_AHEAD : NULL;
+    __m256 acc[8][4];
+    for (size_t r = 0; r < (size_t)n_rows; r++) row[r] = first + min_size(r, left - 1) * args->w_stride;
+    dot_rows(acc, row, n_rows, x, x_stride, n, args->k, next, elem_bytes, load);
+    for (int i = 0; i < n; i++) {
+        float *y = args->y + (t + (size_t)i) * args->y_stride + at;
+        for (size_t r = 0; r < min_size((size_t)n_rows, left); r++) y[r] = tn_join8_ps(acc[r][i]);
+    }
+}
+
+/* n + more tokens; from five on the rows are walked twice, the second time in the cache. */
+TN_INLINE void few(const tn_matmul_args *args, int n_rows, int n, int more, size_t elem_bytes,
+                   load_fn *load) {
+    for (size_t at = 0; at < args->n_rows; at += (size_t)n_rows) {
+        meet_few(args, at, n_rows, 0, n, true, elem_bytes, load);
+        if (more) meet_few(args, at, n_rows, (size_t)n, more, false, elem_bytes, load);
+    }
+}
+
+TN_INLINE void gemv_few(const tn_matmul_args *args, size_t elem_bytes, load_fn *load) {
+    switch (args->n_tokens) {
+    case 2: few(args, 6, 2, 0, elem_bytes, load); break;
+    case 3: few(args, 4, 3, 0, elem_bytes, load); break;
+    case 4: few(args, 3, 4, 0, elem_bytes, load); break;
+    case 5: few(args, 4, 3, 2, elem_bytes, load); break;
+    case 6: few(args, 4, 3, 3, elem_bytes, load); break;
+    case 7: few(args, 3, 4, 3, elem_bytes, load); break;
+    default: few(args, 3, 4, 4, elem_bytes, load); break;
+    }
+}
+
+/* ---- Many tokens -------------------------------------------------------------------------------- */
 
 /* A tile over one chunk: rows r .. r+2 of the panel, `n` tokens from t on, `k` elements at x. */
 TN_INLINE void tile(workspace *ws, size_t r, size_t t, const float *x, size_t x_stride, size_t k, int n,
@@ -147,9 +179,10 @@ TN_INLINE void meet_rows(const tn_matmul_args *args, size_t n, size_t n_rows, si
     const size_t whole = args->k & ~(size_t)7;
     if (whole == 0) memset(ws->stripes, 0, sizeof ws->stripes);
     for (size_t k = 0; k < whole; k += CHUNK) {
-        const size_t n_chunk = whole - k < CHUNK ? whole - k : CHUNK;
+        const size_t n_chunk = min_size(whole - k, CHUNK);
         for (size_t r = 0; r < ROWS; r++) { /* a short panel repeats its last row; those sums are not used */
-            const uint8_t *row = args->w + (n + (r < n_rows ? r : n_rows - 1)) * args->w_stride;
+            const uint8_t *row = args->w + (n + min_size(r, n_rows - 1)) * args->w_stride;
+            tn_prefetch(row + ROWS * args->w_stride + k * elem_bytes, n_chunk * elem_bytes);
             for (size_t e = 0; e < n_chunk; e += 8) _mm256_storeu_ps(ws->w[r] + e, load(row, k + e));
         }
         meet_tokens(ws, n_rows, x + k, args->x_stride / sizeof *x, n_tokens, n_chunk, k == 0);
@@ -159,20 +192,25 @@ TN_INLINE void meet_rows(const tn_matmul_args *args, size_t n, size_t n_rows, si
 
 TN_INLINE void gemm(const tn_matmul_args *args, size_t elem_bytes, load_fn *load) {
     for (size_t t = 0; t < args->n_tokens; t += MAX_TOKENS) {
-        const size_t n_tokens = args->n_tokens - t < MAX_TOKENS ? args->n_tokens - t : MAX_TOKENS;
+        const size_t n_tokens = min_size(args->n_tokens - t, MAX_TOKENS);
         for (size_t n = 0; n < args->n_rows; n += ROWS) {
-            const size_t n_rows = args->n_rows - n < ROWS ? args->n_rows - n : ROWS;
-            meet_rows(args, n, n_rows, t, n_tokens, elem_bytes, load);
+            meet_rows(args, n, min_size(args->n_rows - n, ROWS), t, n_tokens, elem_bytes, load);
         }
     }
 }
 
 #define MATMUL(name, elem_bytes)                                                                             \
     void tn_gemv_##name##_f32_avx2(const tn_matmul_args *args) {                                             \
-        gemv(args, elem_bytes, load_##name);                                                                 \
+        few(args, 8, 1, 0, elem_bytes, load_##name);                                                         \
+    }                                                                                                        \
+    void tn_gemv_few_##name##_f32_avx2(const tn_matmul_args *args) {                                         \
+        gemv_few(args, elem_bytes, load_##name);                                                             \
     }                                                                                                        \
     void tn_gemm_##name##_f32_avx2(const tn_matmul_args *args) {                                             \
-        gemm(args, elem_bytes, load_##name);                                                                 \
+        if (args->n_tokens <= TN_FEW_TOKENS)                                                                 \
+            tn_gemv_few_##name##_f32_avx2(args);                                                             \
+        else                                                                                                 \
+            gemm(args, elem_bytes, load_##name);                                                             \
     }
 MATMUL(f32, 4)
 MATMUL(f16, 2)

@@ -124,14 +124,17 @@ TN_INLINE void fill_scales(u8_panel *panel, size_t b, int half, const uint8_t *c
     for (int j = 0; j < 8; j++) tn_store256(panel->min[b][j][half], mins[j]);
 }
 
-TN_INLINE void fill_u8(u8_panel *panel, const uint8_t *const row[ROWS], size_t n_blocks, size_t bytes,
-                       size_t d_at, tn_q256_fn *load, tn_scales256_fn *scales, int sub, bool has_min) {
+TN_INLINE void fill_u8(u8_panel *panel, const uint8_t *const row[ROWS], size_t n_blocks, const uint8_t *next,
+                       size_t bytes, size_t d_at, tn_q256_fn *load, tn_scales256_fn *scales, int sub,
+                       bool has_min) {
     for (size_t b = 0; b < n_blocks; b++) {
         const size_t at = b * bytes;
         for (int half = 0; half < ROWS; half += 8) {
 #pragma GCC unroll 8
             for (int j = 0; j < 8; j++) {
                 __m256i v[8];
+                tn_prefetch(next, bytes);
+                next += bytes;
                 for (int r = 0; r < 8; r++) v[r] = load(row[half + r] + at, j);
                 tn_transpose8(v);
                 for (int g = 0; g < 8; g++) tn_store256(panel->q[b][8 * j + g][half], v[g]);
@@ -149,7 +152,7 @@ TN_INLINE void fill_u8(u8_panel *panel, const uint8_t *const row[ROWS], size_t n
     }
 }
 
-static void fill_iq4_xs(void *dst, const uint8_t *const row[ROWS], size_t n_blocks) {
+static void fill_iq4_xs(void *dst, const uint8_t *const row[ROWS], size_t n_blocks, const uint8_t *next) {
     tn_panel_i16 *panel = dst;
     for (size_t b = 0; b < n_blocks; b++) {
         const size_t at = b * 136;
@@ -158,6 +161,8 @@ static void fill_iq4_xs(void *dst, const uint8_t *const row[ROWS], size_t n_bloc
             for (int r = 0; r < 8; r++) tn_scales_iq4_xs(row[half + r] + at, &scale[r], &unused);
             tn_transpose8(scale);
             for (int j = 0; j < 8; j++) {
+                tn_prefetch(next, 136);
+                next += 136;
                 for (int r = 0; r < 8; r++) v[r] = tn_q_iq4_xs(row[half + r] + at, j);
                 tn_transpose8(v);
                 tn_panel_put_i16(panel, 256 * b + 32 * (size_t)j, half, v, &scale[j]);
@@ -167,20 +172,20 @@ static void fill_iq4_xs(void *dst, const uint8_t *const row[ROWS], size_t n_bloc
     }
 }
 
-static void fill_q2_k(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_u8(panel, row, n, 84, 80, tn_q_q2_k, tn_scales_q2_k, 16, true);
+static void fill_q2_k(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_u8(panel, row, n, next, 84, 80, tn_q_q2_k, tn_scales_q2_k, 16, true);
 }
-static void fill_q3_k(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_u8(panel, row, n, 110, 108, tn_q_q3_k, tn_scales_q3_k, 16, false);
+static void fill_q3_k(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_u8(panel, row, n, next, 110, 108, tn_q_q3_k, tn_scales_q3_k, 16, false);
 }
-static void fill_q4_k(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_u8(panel, row, n, 144, 0, tn_q_q4_k, tn_scales_k4, 32, true);
+static void fill_q4_k(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_u8(panel, row, n, next, 144, 0, tn_q_q4_k, tn_scales_k4, 32, true);
 }
-static void fill_q5_k(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_u8(panel, row, n, 176, 0, tn_q_q5_k, tn_scales_k4, 32, true);
+static void fill_q5_k(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_u8(panel, row, n, next, 176, 0, tn_q_q5_k, tn_scales_k4, 32, true);
 }
-static void fill_q6_k(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_u8(panel, row, n, 210, 208, tn_q_q6_k, tn_scales_q6_k, 16, false);
+static void fill_q6_k(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_u8(panel, row, n, next, 210, 208, tn_q_q6_k, tn_scales_q6_k, 16, false);
 }
 
 #define GEMM(name, block_bytes, widen)                                                                       \

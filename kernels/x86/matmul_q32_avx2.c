@@ -88,13 +88,15 @@ TN_PANEL_TILES(tiles_i16, CALL)
 typedef void groups_fn(__m256i v[8], const uint8_t *const row[8], size_t at);
 typedef __m256i decode_fn(__m256i nibbles);
 
-TN_INLINE void fill_u8(u8_panel *panel, const uint8_t *const row[ROWS], size_t n_blocks, size_t bytes,
-                       groups_fn *groups, bool e8m0, bool has_min) {
+TN_INLINE void fill_u8(u8_panel *panel, const uint8_t *const row[ROWS], size_t n_blocks, const uint8_t *next,
+                       size_t bytes, groups_fn *groups, bool e8m0, bool has_min) {
     for (size_t b = 0; b < n_blocks; b++) {
         const size_t at = b * bytes;
         for (int half = 0; half < ROWS; half += 8) {
             __m256i v[8];
             __m256 d, m;
+            tn_prefetch(next, 8 * bytes);
+            next += 8 * bytes;
             groups(v, row + half, at);
             for (int g = 0; g < 8; g++) tn_store256(panel->q[b][g][half], v[g]);
             if (has_min) {
@@ -108,11 +110,13 @@ TN_INLINE void fill_u8(u8_panel *panel, const uint8_t *const row[ROWS], size_t n
     }
 }
 
-TN_INLINE void fill_i16(tn_panel_i16 *panel, const uint8_t *const row[ROWS], size_t n_blocks, size_t bytes,
-                        groups_fn *groups) {
+TN_INLINE void fill_i16(tn_panel_i16 *panel, const uint8_t *const row[ROWS], size_t n_blocks,
+                        const uint8_t *next, size_t bytes, groups_fn *groups) {
     for (size_t b = 0; b < n_blocks; b++) {
         for (int half = 0; half < ROWS; half += 8) {
             __m256i v[8];
+            tn_prefetch(next, 8 * bytes);
+            next += 8 * bytes;
             groups(v, row + half, b * bytes);
             tn_panel_put_i16(panel, 32 * b, half, v, NULL);
             _mm256_store_ps(panel->d[b] + half, tn_gather_f16(row + half, b * bytes));
@@ -179,26 +183,26 @@ TN_INLINE void groups_mxfp4(__m256i v[8], const uint8_t *const row[8], size_t at
     nibble_groups(v, row, at + 1, tn_mxfp4_decode);
 }
 
-static void fill_q4_0(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_u8(panel, row, n, 18, groups_q4_0, false, false);
+static void fill_q4_0(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_u8(panel, row, n, next, 18, groups_q4_0, false, false);
 }
-static void fill_q4_1(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_u8(panel, row, n, 20, groups_q4_1, false, true);
+static void fill_q4_1(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_u8(panel, row, n, next, 20, groups_q4_1, false, true);
 }
-static void fill_q5_0(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_u8(panel, row, n, 22, groups_q5_0, false, false);
+static void fill_q5_0(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_u8(panel, row, n, next, 22, groups_q5_0, false, false);
 }
-static void fill_q5_1(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_u8(panel, row, n, 24, groups_q5_1, false, true);
+static void fill_q5_1(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_u8(panel, row, n, next, 24, groups_q5_1, false, true);
 }
-static void fill_mxfp4(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_u8(panel, row, n, 17, groups_mxfp4, true, false);
+static void fill_mxfp4(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_u8(panel, row, n, next, 17, groups_mxfp4, true, false);
 }
-static void fill_q8_0(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_i16(panel, row, n, 34, groups_q8_0);
+static void fill_q8_0(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_i16(panel, row, n, next, 34, groups_q8_0);
 }
-static void fill_iq4_nl(void *panel, const uint8_t *const row[ROWS], size_t n) {
-    fill_i16(panel, row, n, 18, groups_iq4_nl);
+static void fill_iq4_nl(void *panel, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    fill_i16(panel, row, n, next, 18, groups_iq4_nl);
 }
 
 #define GEMM(name, tiles, block_bytes, widen)                                                                \

@@ -70,6 +70,7 @@ void tn_panel_matmul_avx2(const tn_matmul_args *args, const tn_panel_kernel *ker
     const size_t n_blocks = args->k / kernel->block_elems, chunk_blocks = chunk_k / kernel->block_elems;
     for (size_t n = 0; n < args->n_rows; n += ROWS) {
         place at = {.row = n, .n_rows = min_size(args->n_rows - n, ROWS)};
+        const uint8_t *next = args->w + (n + at.n_rows) * args->w_stride + TN_PREFETCH_AHEAD;
         for (; at.block < n_blocks; at.block += chunk_blocks) {
             const uint8_t *row[ROWS]; /* a short panel repeats its last row; those lanes are not stored */
             at.n_blocks = min_size(n_blocks - at.block, chunk_blocks);
@@ -77,7 +78,7 @@ void tn_panel_matmul_avx2(const tn_matmul_args *args, const tn_panel_kernel *ker
                 const size_t i = n + min_size(r, at.n_rows - 1);
                 row[r] = args->w + i * args->w_stride + at.block * kernel->block_bytes;
             }
-            kernel->fill(args->scratch, row, at.n_blocks);
+            kernel->fill(args->scratch, row, at.n_blocks, next + ROWS * at.block * kernel->block_bytes);
             meet_tokens(args, kernel, &at);
         }
     }

@@ -34,8 +34,9 @@ typedef struct tn_panel_i16 {
     int16_t x[TN_PANEL_TOKENS][TN_PANEL_K_I16 + 32]; /* padded, so that tokens do not share cache sets */
 } tn_panel_i16;
 
-/* Unpacks n_blocks blocks of 16 rows. */
-typedef void tn_panel_fill_fn(void *panel, const uint8_t *const row[TN_PANEL_ROWS], size_t n_blocks);
+/* Unpacks n_blocks blocks of 16 rows, and meanwhile prefetches as many bytes from `next` on. */
+typedef void tn_panel_fill_fn(void *panel, const uint8_t *const row[TN_PANEL_ROWS], size_t n_blocks,
+                              const uint8_t *next);
 /* Adds the chunk to the accumulators of a tile. */
 typedef void tn_panel_tile_fn(float (*acc)[TN_PANEL_ROWS], const void *panel, const tn_panel_chunk *chunk);
 

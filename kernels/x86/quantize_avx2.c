@@ -1,4 +1,5 @@
-/* Activations to int8 with one scale a block, and the sums that weight offsets and minimums need. */
+/* Activations to int8 with one scale a block, and the sums that weight offsets and minimums need; keys and values to
+ * the blocks of a q8_0 cache. */
 #include "avx2.h"
 #include "simd_avx2.h"
 
@@ -41,14 +42,20 @@ TN_INLINE __m256i pair_sums(__m256i q) {
     return _mm256_maddubs_epi16(_mm256_set1_epi8(1), q);
 }
 
+/* Quantizes a block of 32 and returns its scale. */
+TN_INLINE float quantize_block32(__m256i *q, const float *x) {
+    float factor;
+    const float d = block_scale(largest_bits(x, 32), &factor);
+    *q = factor == 0.0f ? _mm256_setzero_si256() : quantize32(x, _mm256_set1_ps(factor));
+    return d;
+}
+
 void tn_quantize_q8_32_avx2(uint8_t *row, const float *x, size_t k) {
     float *d = (float *)(void *)(row + tn_act_d_offset(k));
     int32_t *s = (int32_t *)(void *)(row + tn_act_s_offset(TN_ACT_Q8_32, k));
     for (size_t b = 0; b < k / 32; b++) {
-        float factor;
-        d[b] = block_scale(largest_bits(x + 32 * b, 32), &factor);
-        const __m256i q =
-            factor == 0.0f ? _mm256_setzero_si256() : quantize32(x + 32 * b, _mm256_set1_ps(factor));
+        __m256i q;
+        d[b] = quantize_block32(&q, x + 32 * b);
         tn_store256(row + 32 * b, q);
         const __m256i sums = _mm256_madd_epi16(pair_sums(q), _mm256_set1_epi16(1));
         __m128i v = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
@@ -85,5 +92,16 @@ void tn_quantize_q8_256_avx2(uint8_t *row, const float *x, size_t k) {
         } else {
             store256(row + 256 * b, s + 16 * b, x + 256 * b, _mm256_set1_ps(factor));
         }
+    }
+}
+
+/* The cache's rows are the same blocks with the scale in front, as f16. */
+void tn_kv_store_q8_0_avx2(void *dst, const float *x, size_t n) {
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += 32, block += 34) {
+        __m256i q;
+        const uint16_t d = tn_f32_to_f16(quantize_block32(&q, x + i));
+        memcpy(block, &d, sizeof d);
+        tn_store256(block + 2, q);
     }
 }

@@ -85,6 +85,11 @@ TN_INLINE __m256 tn_gather_e8m0_half(const uint8_t *const row[8], size_t offset)
     return _mm256_castsi256_ps(_mm256_blendv_epi8(subnormal, normal, is_normal));
 }
 
+/* Asks for the lines of a stretch of memory, which may end behind what is mapped. */
+TN_INLINE void tn_prefetch(const uint8_t *p, size_t n_bytes) {
+    for (size_t i = 0; i < n_bytes; i += 64) _mm_prefetch((const char *)p + i, _MM_HINT_T0);
+}
+
 /* 8 x 8 transpose of 32-bit elements. */
 TN_INLINE void tn_transpose8(__m256i v[8]) {
     __m256i a[8], b[8];

@@ -85,6 +85,29 @@ TN_INLINE void tn_scales_k4(const uint8_t *block, __m256i *scales, __m256i *mins
     *mins = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(all, all));
 }
 
+/* The same of two blocks, whose first 16 bytes are in the two lanes: 8 scales and 8 mins of each in its lane. */
+TN_INLINE void tn_scales_k4_two(__m256i v, __m256i *scales, __m256i *mins) {
+    const __m256i a = _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(_mm_setr_epi8(
+                                                 4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, -1, -1, -1, -1)));
+    const __m256i b = _mm256_shuffle_epi8(
+        _mm256_srli_epi16(v, 2),
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(-1, -1, -1, -1, 4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11)));
+    const __m256i c = _mm256_shuffle_epi8(
+        _mm256_srli_epi16(v, 4), _mm256_broadcastsi128_si256(_mm_setr_epi8(-1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                                                           -1, -1, -1, 12, 13, 14, 15)));
+    const __m256i low = _mm256_and_si256(
+        a, _mm256_broadcastsi128_si256(_mm_setr_epi32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0)));
+    const __m256i all = _mm256_or_si256(low, _mm256_or_si256(_mm256_and_si256(b, _mm256_set1_epi8(0x30)),
+                                                             _mm256_and_si256(c, _mm256_set1_epi8(15))));
+    *scales = _mm256_unpacklo_epi8(all, _mm256_setzero_si256());
+    *mins = _mm256_unpackhi_epi8(all, _mm256_setzero_si256());
+}
+
+/* 16 sums of 16 activations to the 8 sums of 32, in both lanes, as mins of tn_scales_k4_two want them. */
+TN_INLINE __m256i tn_sums_of_32(__m256i sums) {
+    return _mm256_permute4x64_epi64(_mm256_hadd_epi16(sums, sums), 0x88);
+}
+
 TN_INLINE void tn_scales_q6_k(const uint8_t *block, __m256i *scales, __m256i *mins) {
     *scales = _mm256_cvtepi8_epi16(tn_load128(block + 192));
     *mins = *scales;

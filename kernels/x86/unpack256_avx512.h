@@ -2,32 +2,36 @@
  * whatever order the bits come apart cheapest. Vector i is elements a .. a+31 and a + gap .. a+gap+31; the
  * activations are put in the same order once for many rows.
  *
- *   order           a(i)                        gap
- *   TN_BY_TWO       32 * i                      128     Q2_K, Q3_K: two-bit fields of 64 bytes
- *   TN_BY_FOUR      128 * (i / 2) + 32 * (i%2)  64      Q4_K, Q5_K: nibbles of 64 bytes
- *   TN_BY_ORDER     64 * i                      32      Q6_K
- *   TN_BY_LANE      quarters of 16: IQ4_XS, whose nibbles belong to elements 16 apart */
+ *   TN_BY_TWO      a = 32 * i, gap 128: Q2_K, Q3_K, two-bit fields of 64 bytes
+ *   TN_BY_ORDER    a = 64 * i, gap 32: Q6_K
+ *   TN_BY_QUARTER  the first halves of sub-blocks h, 2 + h, 4 + h, 6 + h are vector 2*h, the second ones 2*h + 1:
+ *                  Q4_K, Q5_K
+ *   TN_BY_LANE     the same of sub-blocks 4*h .. 4*h + 3: IQ4_XS */
 #ifndef TN_KERNELS_X86_UNPACK256_AVX512_H
 #define TN_KERNELS_X86_UNPACK256_AVX512_H
 
 #include "unpack256_avx2.h"
 
-typedef enum tn_order { TN_BY_TWO, TN_BY_FOUR, TN_BY_ORDER, TN_BY_LANE } tn_order;
+typedef enum tn_order { TN_BY_TWO, TN_BY_ORDER, TN_BY_QUARTER, TN_BY_LANE } tn_order;
 
 typedef __m512i tn_q64_fn(const uint8_t *block, int i);
 
 TN_INLINE int tn_order_start(tn_order order, int i) {
-    return order == TN_BY_TWO ? 32 * i : order == TN_BY_FOUR ? 128 * (i / 2) + 32 * (i % 2) : 64 * i;
+    return order == TN_BY_TWO ? 32 * i : 64 * i;
 }
 TN_INLINE int tn_order_gap(tn_order order) {
-    return order == TN_BY_TWO ? 128 : order == TN_BY_FOUR ? 64 : 32;
+    return order == TN_BY_TWO ? 128 : 32;
 }
 
 /* Vector i of 256 activations. */
 TN_INLINE __m512i tn_order_load(const uint8_t *x, tn_order order, int i) {
-    if (order == TN_BY_LANE) {
-        const __m512i a = _mm512_loadu_si512(x + i / 2 * 128), b = _mm512_loadu_si512(x + i / 2 * 128 + 64);
-        return i % 2 ? _mm512_shuffle_i32x4(a, b, 0xdd) : _mm512_shuffle_i32x4(a, b, 0x88);
+    if (order == TN_BY_QUARTER || order == TN_BY_LANE) {
+        const int gap = order == TN_BY_QUARTER ? 64 : 32;
+        const uint8_t *from = x + (order == TN_BY_QUARTER ? 32 : 128) * (i / 2) + 16 * (i % 2);
+        __m512i v = _mm512_castsi128_si512(tn_load128(from));
+        v = _mm512_inserti32x4(v, tn_load128(from + gap), 1);
+        v = _mm512_inserti32x4(v, tn_load128(from + 2 * gap), 2);
+        return _mm512_inserti32x4(v, tn_load128(from + 3 * gap), 3);
     }
     const uint8_t *from = x + tn_order_start(order, i);
     return _mm512_inserti64x4(_mm512_castsi256_si512(tn_load256(from)),
@@ -67,15 +71,23 @@ TN_INLINE __m512i tn_q64_q3_k(const uint8_t *block, int i) {
     return _mm512_mask_add_epi8(low, third, low, _mm512_set1_epi8(4));
 }
 
+/* The first halves of all 32 bytes of nibbles, or the second ones. */
+TN_INLINE __m512i tn_nibble_halves(const uint8_t *nibbles, int half) {
+    const __m512i a = _mm512_loadu_si512(nibbles), b = _mm512_loadu_si512(nibbles + 64);
+    return half ? _mm512_shuffle_i32x4(a, b, 0xdd) : _mm512_shuffle_i32x4(a, b, 0x88);
+}
+
 TN_INLINE __m512i tn_q64_q4_k(const uint8_t *block, int i) {
-    return tn_low_bits(_mm512_loadu_si512(block + 16 + i / 2 * 64), i % 2 * 4, 15);
+    return tn_low_bits(tn_nibble_halves(block + 16, i % 2), i / 2 * 4, 15);
 }
 
 TN_INLINE __m512i tn_q64_q5_k(const uint8_t *block, int i) {
-    const int bit = 4 * (i / 2) + i % 2;
-    const __m512i low = tn_low_bits(_mm512_loadu_si512(block + 48 + i / 2 * 64), i % 2 * 4, 15);
-    const __m512i bits = tn_halves_epi8(1 << bit, 4 << bit);
-    const __mmask64 fifth = _mm512_test_epi8_mask(tn_load_twice(block + 16), bits);
+    const __m512i low = tn_low_bits(tn_nibble_halves(block + 48, i % 2), i / 2 * 4, 15);
+    const __m128i bits = tn_load128(block + 16 + 16 * (i % 2)); /* bit j is sub-block j's */
+    const __m512i quarter = _mm512_set1_epi32(0x01010101 << i / 2);
+    const __m512i asked =
+        _mm512_sllv_epi32(quarter, _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6));
+    const __mmask64 fifth = _mm512_test_epi8_mask(_mm512_broadcast_i32x4(bits), asked);
     return _mm512_mask_add_epi8(low, fifth, low, _mm512_set1_epi8(16));
 }
 

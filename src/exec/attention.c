@@ -1,11 +1,12 @@
 /* Attention of one layer: norm and rotate q and k, store k and v, walk the cache by chunks, join the chunks.
  *
- * With one token, work is (KV head, chunk): each pair's partial result is one row of the output, and the join is left to the next
- * step, where every thread needs the row anyway. With several tokens, work is (KV head, tile of tokens): a thread walks the chunks
- * of its tile in ascending order and joins as it goes, so that each token has one partial result. The joins are the same
- * operations in the same order in both cases.
+ * Tokens go in tiles whose query rows fill a kernel call. A thread walks chunks of one tile and one KV head in ascending
+ * order and joins as it goes, from the first chunk on into part 0 of each token's result. Many tiles are dealt out
+ * whole. Those of one tile (decode, small batches) are divided by (KV head, chunk): a thread that starts amid a head
+ * leaves each chunk as a part of its own, and the next step joins those to part 0, where every thread needs the row
+ * anyway. The joins are the same operations in the same order in all cases.
  *
- * A partial result holds, for H heads: | m[H] | l[H] | o[H][head_dim] | */
+ * A part holds, for H heads: | m[H] | l[H] | o[H][head_dim] |; part j of token i is row j * n_tokens + i of the output. */
 #include <math.h>
 #include <string.h>
 
@@ -13,9 +14,9 @@
 
 /* The attention part of a thread's private area. */
 typedef struct workspace {
-    float *q, *chunk, *o; /* TN_ATTN_MAX_Q rows of head_dim */
-    float *head;          /* one head of k */
-    float *m, *l, *chunk_m, *chunk_l;
+    float *q, *o; /* TN_ATTN_MAX_Q rows of head_dim: the tile's, and its outputs over one chunk */
+    float *head;  /* one head of k */
+    float *m, *l; /* over one chunk */
     int32_t *lo, *hi;
 } workspace;
 
@@ -23,17 +24,14 @@ static workspace workspace_of(const tn_task *t) {
     const tn_plan *plan = t->run->plan;
     const size_t rows = (size_t)TN_ATTN_MAX_Q * plan->max_head_dim;
     float *base = (float *)(void *)(tn_private(t) + plan->attention_at);
-    float *stats = base + 3 * rows + plan->max_head_dim;
+    float *stats = base + 2 * rows + plan->max_head_dim;
     return (workspace){base,
                        base + rows,
                        base + 2 * rows,
-                       base + 3 * rows,
                        stats,
                        stats + TN_ATTN_MAX_Q,
-                       stats + 2 * TN_ATTN_MAX_Q,
-                       stats + 3 * TN_ATTN_MAX_Q,
-                       (int32_t *)(void *)(stats + 4 * TN_ATTN_MAX_Q),
-                       (int32_t *)(void *)(stats + 5 * TN_ATTN_MAX_Q)};
+                       (int32_t *)(void *)(stats + 2 * TN_ATTN_MAX_Q),
+                       (int32_t *)(void *)(stats + 3 * TN_ATTN_MAX_Q)};
 }
 
 static const float *in_row(const tn_task *t, int input, size_t i) {
@@ -86,119 +84,167 @@ static tn_attn_args chunk_args(const tn_task *t, const workspace *w, size_t head
                           .kv_stride = kv->pos_stride,
                           .head_dim = p->head_dim,
                           .scale = p->scale,
-                          .m = w->chunk_m,
-                          .l = w->chunk_l,
-                          .o = w->chunk,
+                          .m = w->m,
+                          .l = w->l,
+                          .o = w->o,
                           .o_stride = p->head_dim,
                           .scratch = tn_private(t) + t->run->plan->kernel_scratch_at};
 }
 
-/* Bounds of one query row relative to a chunk, clipped to it. */
-static void set_bounds(const workspace *w, size_t row, tn_span span, uint32_t chunk) {
-    const int64_t base = (int64_t)chunk * TN_ATTN_CHUNK, lo = span.lo - base, hi = span.hi - base;
-    w->lo[row] = (int32_t)(lo < 0 ? 0 : lo > TN_ATTN_CHUNK ? TN_ATTN_CHUNK : lo);
-    w->hi[row] = (int32_t)(hi < 0 ? 0 : hi > TN_ATTN_CHUNK ? TN_ATTN_CHUNK : hi);
-}
+/* ---- A tile ------------------------------------------------------------------------------------------------- */
 
-static void one_token(const tn_task *t) {
-    const tn_attention_params *p = &t->op->attention;
-    const workspace w = workspace_of(t);
-    const size_t group = p->n_heads / p->n_kv_heads, dim = p->head_dim;
-    const tn_span span = tn_attention_span(t->run->pos, p->window);
-    const tn_range units =
-        tn_split((size_t)p->n_kv_heads * span.n_chunks, 1, t->thread, t->run->plan->limits.n_threads);
-    size_t prepared = SIZE_MAX;
-    for (size_t u = units.begin; u < units.end; u++) {
-        const size_t head = u / span.n_chunks, part = u % span.n_chunks;
-        const uint32_t chunk = span.first_chunk + (uint32_t)part;
-        for (size_t g = 0; prepared != head && g < group; g++)
-            prepare_head(t, w.q + g * dim, in_row(t, 0, 0) + (head * group + g) * dim, p->q_norm, 0);
-        prepared = head;
-        if (part + 1 == span.n_chunks) store(t, &w, head, 0);
-        for (size_t g = 0; g < group; g++) set_bounds(&w, g, span, chunk);
-        float *out = (float *)(void *)tn_task_row(t, t->op->out, part);
-        tn_attn_args args = chunk_args(t, &w, head, chunk, group);
-        args.m = out + head * group;
-        args.l = args.m + p->n_heads;
-        args.o = out + 2 * p->n_heads + head * group * dim;
-        t->run->plan->kernels->attn[t->run->kv_type](&args);
-    }
-}
+/* Tokens first .. first + n - 1; the chunks that any of them sees. Query row i * group + g is head g of token i. */
+typedef struct tile {
+    size_t first, n, group;
+    uint32_t first_chunk, n_chunks;
+} tile;
 
-/* Query rows of a tile: row i * group + g is head g of token first + i. */
-static void tile(const tn_task *t, size_t head, size_t first, size_t n) {
-    const tn_attention_params *p = &t->op->attention;
-    const tn_kernels *k = t->run->plan->kernels;
-    const workspace w = workspace_of(t);
-    const size_t group = p->n_heads / p->n_kv_heads, dim = p->head_dim, n_q = n * group;
-    for (size_t r = 0; r < n_q; r++) {
-        const size_t token = first + r / group;
-        prepare_head(t, w.q + r * dim, in_row(t, 0, token) + (head * group + r % group) * dim, p->q_norm,
-                     token);
-        w.m[r] = -INFINITY, w.l[r] = 0;
-    }
+static tile tile_of(const tn_task *t, const tn_attention_params *p, size_t first, size_t n) {
     const uint32_t pos = t->run->pos + (uint32_t)first;
-    const tn_span first_span = tn_attention_span(pos, p->window),
-                  last_span = tn_attention_span(pos + (uint32_t)n - 1, p->window);
-    const uint32_t end = last_span.first_chunk + last_span.n_chunks;
-    for (uint32_t chunk = first_span.first_chunk; chunk < end; chunk++) {
-        for (size_t r = 0; r < n_q; r++)
-            set_bounds(&w, r, tn_attention_span(pos + (uint32_t)(r / group), p->window), chunk);
-        const tn_attn_args args = chunk_args(t, &w, head, chunk, n_q);
-        k->attn[t->run->kv_type](&args);
-        for (size_t r = 0; r < n_q; r++)
-            k->attn_join(&w.m[r], &w.l[r], w.o + r * dim, w.chunk_m[r], w.chunk_l[r], w.chunk + r * dim, dim);
-    }
-    for (size_t r = 0; r < n_q; r++) {
-        float *out = (float *)(void *)tn_task_row(t, t->op->out, first + r / group);
-        const size_t h = head * group + r % group;
-        out[h] = w.m[r];
-        out[p->n_heads + h] = w.l[r];
-        memcpy(out + 2 * p->n_heads + h * dim, w.o + r * dim, dim * sizeof *out);
+    const tn_span from = tn_attention_span(pos, p->window),
+                  to = tn_attention_span(pos + (uint32_t)n - 1, p->window);
+    return (tile){first, n, p->n_heads / p->n_kv_heads, from.first_chunk,
+                  to.first_chunk + to.n_chunks - from.first_chunk};
+}
+
+static void prepare_queries(const tn_task *t, const workspace *w, const tile *tl, size_t head) {
+    const tn_attention_params *p = &t->op->attention;
+    float *q = w->q;
+    for (size_t i = 0; i < tl->n; i++) {
+        const float *src = in_row(t, 0, tl->first + i) + head * tl->group * p->head_dim;
+        for (size_t g = 0; g < tl->group; g++, q += p->head_dim, src += p->head_dim)
+            prepare_head(t, q, src, p->q_norm, tl->first + i);
     }
 }
 
-static void many_tokens(const tn_task *t) {
+static int32_t clip(int64_t x) {
+    return (int32_t)(x < 0 ? 0 : x > TN_ATTN_CHUNK ? TN_ATTN_CHUNK : x);
+}
+
+/* What each query row sees of a chunk, relative to it. */
+static void set_bounds(const tn_task *t, const workspace *w, const tile *tl, uint32_t chunk) {
+    const int64_t base = (int64_t)chunk * TN_ATTN_CHUNK;
+    size_t row = 0;
+    for (size_t i = 0; i < tl->n; i++) {
+        const tn_span span =
+            tn_attention_span(t->run->pos + (uint32_t)(tl->first + i), t->op->attention.window);
+        for (size_t g = 0; g < tl->group; g++, row++) {
+            w->lo[row] = clip(span.lo - base);
+            w->hi[row] = clip(span.hi - base);
+        }
+    }
+}
+
+/* Joins the results of a chunk to a part, or begins it with them. */
+static void join_chunk(const tn_task *t, const workspace *w, const tile *tl, size_t head, size_t part,
+                       bool begin) {
     const tn_attention_params *p = &t->op->attention;
-    const workspace w = workspace_of(t);
-    const uint32_t n_threads = t->run->plan->limits.n_threads;
-    const tn_range stores = tn_split(t->n_rows * p->n_kv_heads, 1, t->thread, n_threads);
-    for (size_t i = stores.begin; i < stores.end; i++) store(t, &w, i % p->n_kv_heads, i / p->n_kv_heads);
-    tn_pool_barrier(t->run->pool);
-    /* tiles are dealt out in turn: later ones see more of the cache */
-    const size_t per_tile = TN_ATTN_MAX_Q / (p->n_heads / p->n_kv_heads);
-    const size_t skipped = p->outputs_only ? t->n_rows - t->run->n_outputs : 0;
-    const size_t n_tiles = (t->n_rows - skipped + per_tile - 1) / per_tile;
-    for (size_t u = t->thread; u < n_tiles * p->n_kv_heads; u += n_threads) {
-        const size_t first = skipped + u / p->n_kv_heads * per_tile, left = t->n_rows - first;
-        tile(t, u % p->n_kv_heads, first, left < per_tile ? left : per_tile);
+    const size_t dim = p->head_dim;
+    tn_attn_join_fn *join = t->run->plan->kernels->attn_join;
+    size_t row = 0;
+    for (size_t i = 0; i < tl->n; i++) {
+        float *out = (float *)(void *)tn_task_row(t, t->op->out, part * t->n_rows + tl->first + i);
+        for (size_t h = head * tl->group; h < (head + 1) * tl->group; h++, row++) {
+            float *m = out + h, *l = m + p->n_heads;
+            if (begin) *l = 0;
+            join(m, l, out + 2 * p->n_heads + h * dim, w->m[row], w->l[row], w->o + row * dim, dim);
+        }
+    }
+}
+
+/* Chunks [from, to) of the tile and one KV head. */
+static void walk(const tn_task *t, const workspace *w, const tile *tl, size_t head, size_t from, size_t to) {
+    prepare_queries(t, w, tl, head);
+    for (size_t i = from; i < to; i++) {
+        const uint32_t chunk = tl->first_chunk + (uint32_t)i;
+        set_bounds(t, w, tl, chunk);
+        const tn_attn_args args = chunk_args(t, w, head, chunk, tl->n * tl->group);
+        t->run->plan->kernels->attn[t->run->kv_type](&args);
+        join_chunk(t, w, tl, head, from == 0 ? 0 : i, from == 0 ? i == 0 : true);
+    }
+}
+
+/* ---- How a batch is divided --------------------------------------------------------------------------------- */
+
+typedef struct division {
+    size_t skipped;  /* tokens whose results nobody reads */
+    size_t per_tile; /* tokens */
+    bool by_chunk;   /* one tile, whose parts have room */
+} division;
+
+static division division_of(const tn_run *run, const tn_attention_params *p, tn_value_id parts) {
+    const size_t n_tokens = run->n_tokens;
+    division d = {.per_tile = TN_ATTN_MAX_Q / (p->n_heads / p->n_kv_heads)};
+    if (p->outputs_only && n_tokens > 1) d.skipped = n_tokens - run->n_outputs;
+    const size_t n_chunks = (run->pos + n_tokens - 1) / TN_ATTN_CHUNK + 1;
+    d.by_chunk =
+        n_tokens - d.skipped <= d.per_tile && n_tokens * n_chunks <= run->plan->places[parts].max_rows;
+    return d;
+}
+
+static void by_chunk(const tn_task *t, const workspace *w, const division *d) {
+    const tn_attention_params *p = &t->op->attention;
+    const tile tl = tile_of(t, p, d->skipped, t->n_rows - d->skipped);
+    const tn_range units =
+        tn_split((size_t)p->n_kv_heads * tl.n_chunks, 1, t->thread, t->run->plan->limits.n_threads);
+    for (size_t u = units.begin, to; u < units.end; u += to - u % tl.n_chunks) {
+        const size_t head = u / tl.n_chunks, from = u % tl.n_chunks;
+        to = units.end - u < tl.n_chunks - from ? from + units.end - u : tl.n_chunks;
+        /* a single token is seen only by whoever walks the last chunk; otherwise all are stored before */
+        if (t->n_rows == 1 && to == tl.n_chunks) store(t, w, head, 0);
+        walk(t, w, &tl, head, from, to);
+    }
+}
+
+static void by_tile(const tn_task *t, const workspace *w, const division *d) {
+    const tn_attention_params *p = &t->op->attention;
+    const size_t n_tiles = (t->n_rows - d->skipped + d->per_tile - 1) / d->per_tile;
+    /* in turn: later tiles see more of the cache */
+    for (size_t u = t->thread; u < n_tiles * p->n_kv_heads; u += t->run->plan->limits.n_threads) {
+        const size_t first = d->skipped + u / p->n_kv_heads * d->per_tile, left = t->n_rows - first;
+        const tile tl = tile_of(t, p, first, left < d->per_tile ? left : d->per_tile);
+        walk(t, w, &tl, u % p->n_kv_heads, 0, tl.n_chunks);
     }
 }
 
 void run_attention(const tn_task *t) {
-    if (t->n_rows == 1)
-        one_token(t);
-    else
-        many_tokens(t);
+    const tn_attention_params *p = &t->op->attention;
+    const workspace w = workspace_of(t);
+    const division d = division_of(t->run, p, t->op->out);
+    if (t->n_rows > 1) {
+        const tn_range stores =
+            tn_split(t->n_rows * p->n_kv_heads, 1, t->thread, t->run->plan->limits.n_threads);
+        for (size_t i = stores.begin; i < stores.end; i++) store(t, &w, i % p->n_kv_heads, i / p->n_kv_heads);
+        tn_pool_barrier(t->run->pool);
+    }
+    (d.by_chunk ? by_chunk : by_tile)(t, &w, &d);
+}
+
+/* The first part after part 0 that is to be joined: part 0 has the chunks of the thread that walked the first. */
+static size_t next_part(const tn_attention_params *p, size_t n_chunks, size_t head, size_t n_threads) {
+    const size_t n_units = (size_t)p->n_kv_heads * n_chunks, first = head * n_chunks;
+    const size_t thread = ((first + 1) * n_threads + n_units - 1) / n_units - 1;
+    return tn_split(n_units, 1, thread, n_threads).end - first;
 }
 
 void run_attn_join(const tn_task *t) {
-    const size_t n_heads = t->op->join.n_heads, dim = t->op->join.head_dim;
-    const tn_kernels *k = t->run->plan->kernels;
-    const size_t stride = t->run->plan->places[t->op->in[0]].stride / sizeof(float);
-    const bool by_chunk = t->run->n_tokens == 1;
-    const size_t n_parts = by_chunk ? tn_attention_span(t->run->pos, t->op->join.window).n_chunks : 1;
+    const tn_attention_params *p = &t->op->attention;
+    const tn_run *run = t->run;
+    const tn_kernels *k = run->plan->kernels;
+    const division d = division_of(run, p, t->op->in[0]);
+    const size_t dim = p->head_dim, group = p->n_heads / p->n_kv_heads;
+    const size_t n_parts = d.by_chunk ? tile_of(t, p, d.skipped, run->n_tokens - d.skipped).n_chunks : 1;
     for (size_t i = t->rows.begin; i < t->rows.end; i++) {
-        const float *parts = in_row(t, 0, i);
         float *out = (float *)(void *)tn_task_row(t, t->op->out, i);
-        for (size_t h = 0; h < n_heads; h++) {
+        for (size_t h = 0; h < p->n_heads; h++, out += dim) {
             float m = -INFINITY, l = 0;
-            for (size_t j = 0; j < n_parts; j++) {
-                const float *part = parts + j * stride;
-                k->attn_join(&m, &l, out + h * dim, part[h], part[n_heads + h], part + 2 * n_heads + h * dim,
+            for (size_t part = 0; part < n_parts;) {
+                const float *from = in_row(t, 0, part * run->n_tokens + i);
+                k->attn_join(&m, &l, out, from[h], from[p->n_heads + h], from + 2 * p->n_heads + h * dim,
                              dim);
+                part = part == 0 ? next_part(p, n_parts, h / group, run->plan->limits.n_threads) : part + 1;
             }
-            k->scale(out + h * dim, out + h * dim, 1.0f / l, dim);
+            k->scale(out, out, 1.0f / l, dim);
         }
     }
 }

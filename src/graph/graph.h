@@ -116,10 +116,7 @@ typedef struct tn_op {
         struct {
             tn_act act;
         } quantize;
-        tn_attention_params attention;
-        struct {
-            uint32_t n_heads, head_dim, window;
-        } join;
+        tn_attention_params attention; /* ATTENTION, and the ATTN_JOIN behind it */
     };
 } tn_op;
 

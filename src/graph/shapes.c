@@ -76,7 +76,7 @@ static tn_value shape_attention(const tn_graph *g, const tn_op *op) {
 
 static tn_value shape_attn_join(const tn_graph *g, const tn_op *op) {
     assert(input(g, op, 0)->layout == TN_LAYOUT_PARTS);
-    return floats(op->join.n_heads * op->join.head_dim);
+    return floats(op->attention.n_heads * op->attention.head_dim);
 }
 
 tn_value tn_op_shape(const tn_graph *g, const tn_op *op) {

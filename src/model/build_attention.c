@@ -137,8 +137,6 @@ void tn_build_attention(tn_builder *b, const tn_step *step) {
     tn_value_id v = tn_build_linear(b, b->h, step->v, step->v_bias);
     tn_value_id parts = tn_build_add(b, (tn_op){.kind = TN_OP_ATTENTION, .in = {q, k, v}, .attention = p});
     if (b->last_layer) b->rows = TN_ROWS_OUTPUTS; /* only rows whose logits are asked for go on from here */
-    tn_value_id o = tn_build_add(
-        b,
-        (tn_op){.kind = TN_OP_ATTN_JOIN, .in = {parts, -1, -1}, .join = {p.n_heads, p.head_dim, p.window}});
+    tn_value_id o = tn_build_add(b, (tn_op){.kind = TN_OP_ATTN_JOIN, .in = {parts, -1, -1}, .attention = p});
     b->h = tn_build_linear(b, o, step->out, step->out_bias);
 }

@@ -9,7 +9,8 @@ static size_t row_stride(const tn_value *v) {
     return tn_round_up((size_t)v->width * sizeof(float), 64);
 }
 
-/* Partial results of attention: one row a token, or with one token one row a chunk of the cache. */
+/* Partial results of attention: one row a token, or with one token (and few, if there is room) one row a chunk of the
+ * cache. */
 static size_t max_rows(const tn_value *v, const tn_limits *limits) {
     if (v->rows == TN_ROWS_OUTPUTS) return limits->n_outputs;
     size_t n_chunks = limits->n_ctx / TN_ATTN_CHUNK + 1;
@@ -78,9 +79,9 @@ tn_status tn_plan_make(const tn_graph *graph, const tn_kernels *kernels, const t
         return tn_fail(err, TN_ERR_MEMORY, "cannot plan the session", NULL, "out of memory");
     for (uint32_t i = 0; i < graph->n_caches; i++)
         if (graph->caches[i].head_dim > out->max_head_dim) out->max_head_dim = graph->caches[i].head_dim;
-    /* q, one chunk's result and the running result; their maxima and sums; one head of k */
-    size_t attention = (3 * (size_t)TN_ATTN_MAX_Q + 1) * out->max_head_dim * sizeof(float) +
-                       6 * TN_ATTN_MAX_Q * sizeof(float);
+    /* q and one chunk's result; its maxima, sums and bounds; one head of k */
+    size_t attention = (2 * (size_t)TN_ATTN_MAX_Q + 1) * out->max_head_dim * sizeof(float) +
+                       4 * TN_ATTN_MAX_Q * sizeof(float);
     out->kernel_scratch_at = tn_round_up(out->attention_at + attention, 64);
     out->private_bytes = tn_round_up(out->kernel_scratch_at + TN_KERNEL_SCRATCH, 4096);
     return TN_OK;

@@ -4,7 +4,7 @@
  * One shared arena holds the rows of all values, each at an offset that is free for as long as the value lives. Each thread has a
  * private area:
  *
- *   | rows of the open step, when it has one row | attention: q, chunk, running result | kernel scratch |
+ *   | rows of the open step, when it has one row | attention: q, one chunk's result | kernel scratch |
  */
 #ifndef TN_PLAN_PLAN_H
 #define TN_PLAN_PLAN_H
