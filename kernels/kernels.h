@@ -129,7 +129,7 @@ typedef void tn_glu_fn(float *y, const float *gate, const float *up, size_t n);
  * The KV cache is walked in chunks of TN_ATTN_CHUNK positions counted from position 0. One call computes one chunk
  * for n_q query rows that share a KV head (heads of the group, or several tokens); row r sees positions
  * lo[r] <= j < hi[r], relative to the chunk.
- *   score_j = dot8(q_r, k_j) * scale
+ *   score_j = dot8(q_r, k_j) * scale, and with a softcap tn_softcap_f32 (ref/math.h) of that
  *   m = largest score (-infinity if none), p_j = exp(score_j - m), l = sum of p_j in stripes (stripe j mod 8)
  *   o_d = fma(p_j, v_j_d, o_d) for j ascending from +0. Positions outside [lo, hi) are not read. */
 #define TN_ATTN_CHUNK 64
@@ -139,12 +139,12 @@ typedef struct tn_attn_args {
     size_t q_stride;
     size_t n_q; /* at most TN_ATTN_MAX_Q */
     const int32_t *lo, *hi;
-    const void *k, *v; /* position 0 of the chunk: rows of the cache's type */
-    size_t kv_stride;  /* bytes between positions, for both */
-    size_t head_dim;   /* a multiple of 8, at most TN_ATTN_MAX_DIM */
-    float scale;
-    float *m, *l; /* n_q */
-    float *o;     /* n_q rows of head_dim, stride o_stride floats */
+    const void *k, *v;    /* position 0 of the chunk: rows of the cache's type */
+    size_t kv_stride;     /* bytes between positions, for both */
+    size_t head_dim;      /* a multiple of 8, at most TN_ATTN_MAX_DIM */
+    float scale, softcap; /* softcap 0: none */
+    float *m, *l;         /* n_q */
+    float *o;             /* n_q rows of head_dim, stride o_stride floats */
     size_t o_stride;
     void *scratch; /* as for matrix products */
 } tn_attn_args;

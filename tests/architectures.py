@@ -178,6 +178,8 @@ FALCON = {
     "bias": False,
     "parallel_attn": True,
 } | rope()
+COHERE = rope() | {"layer_norm_eps": 1e-2, "logit_scale": 0.25, "tie_word_embeddings": True}
+STABLELM = rope(partial_rotary_factor=0.5) | {"layer_norm_eps": 1e-2}
 CONV1D = (".c_attn.weight", ".c_proj.weight", ".c_fc.weight")
 
 
@@ -209,6 +211,21 @@ def by_parts(case, name, array):
         heads = case.config["num_attention_heads"]
         array = array.reshape(heads, 3, len(array) // heads // 3, -1).swapaxes(0, 1).reshape(array.shape)
     return [(name, array)]
+
+
+def cohere_keys(c):
+    return {"logit_scale": ("f32", c["logit_scale"]), "rope.scaling.type": ("str", "none")}
+
+
+def stacked_norms(case, name, array):
+    """The norms of a layer's heads, a tensor each in the checkpoint, are one matrix in the file."""
+    if ".norms." not in name:
+        return [(name, array)]
+    if not name.endswith(".norms.0.weight"):
+        return []
+    heads = case.config["num_attention_heads" if "q_layernorm" in name else "num_key_value_heads"]
+    first = name.replace(".norms.0.", ".norms.{}.")
+    return [(name.replace(".norms.0", ""), np.stack([weight(case, first.format(i), array.shape) for i in range(heads)]))]
 
 
 def falcon_keys(c):
@@ -547,6 +564,96 @@ CASES = [
             "rope base": rope(20000.0),
         },
         n_ids=40,
+    ),
+    Case(
+        "gemma2",
+        "gemma2",
+        "Gemma2ForCausalLM",
+        COMMON
+        | rope()
+        | {
+            "rms_norm_eps": 1e-2,
+            "head_dim": 32,
+            "sliding_window": 9,
+            "query_pre_attn_scalar": 32,
+            "attn_logit_softcapping": 3.0,
+            "final_logit_softcapping": 6.0,
+            "tie_word_embeddings": True,
+        },
+        lambda c: {
+            "rope.freq_base": None,
+            "attn_logit_softcapping": ("f32", c["attn_logit_softcapping"]),
+            "final_logit_softcapping": ("f32", c["final_logit_softcapping"]),
+            "attention.sliding_window": ("u32", c["sliding_window"]),
+        },
+        plus_one,
+        features={
+            "softcap of scores": {"attn_logit_softcapping": 4.0},
+            "softcap of logits": {"final_logit_softcapping": 7.0},
+            "window": {"sliding_window": 10},
+            "norms behind": "post_feedforward_layernorm",
+        },
+        norm_mean=0.0,
+        n_ids=40,
+    ),
+    Case(
+        "command-r",
+        "command-r",
+        "CohereForCausalLM",
+        COMMON | COHERE | {"use_qk_norm": False},
+        cohere_keys,
+        features={
+            "norm epsilon": {"layer_norm_eps": 1e-1},
+            "logit scale": {"logit_scale": 0.2},
+            "rope base": rope(20000.0),
+        },
+    ),
+    Case(
+        "command-r-plus",
+        "command-r",
+        "CohereForCausalLM",
+        COMMON | COHERE | {"use_qk_norm": True},
+        cohere_keys,
+        features={"norms of q": "q_norm", "norms of k": "k_norm"},
+    ),
+    Case(
+        "stablelm",
+        "stablelm",
+        "StableLmForCausalLM",
+        COMMON | STABLELM | {"use_qkv_bias": True},
+        rope_dimensions,
+        stacked_norms,
+        features={
+            "norm epsilon": {"layer_norm_eps": 1e-1},
+            "rotated part": rope(partial_rotary_factor=1.0),
+            "biases": ".bias",
+        },
+    ),
+    Case(
+        "stablelm-12b",
+        "stablelm",
+        "StableLmForCausalLM",
+        COMMON | STABLELM | {"qk_layernorm": True, "use_parallel_residual": True},
+        rope_dimensions,
+        stacked_norms,
+        features={"norms of q": "q_layernorm", "norms of k": "k_layernorm"},
+    ),
+    Case(
+        "hunyuan-dense",
+        "hunyuan-dense",
+        "HunYuanDenseV1ForCausalLM",
+        COMMON | rope(rope_type="dynamic", alpha=3.0, factor=1.0) | {"rms_norm_eps": 1e-3, "head_dim": 24},
+        lambda c: {
+            "rope.freq_base": ("f32", 10000.0 * 3.0 ** (24 / 22)),
+            "rope.scaling.type": ("str", "none"),
+            "rope.scaling.factor": ("f32", 1.0),
+        },
+        features={
+            "norm epsilon": {"rms_norm_eps": 1e-2},
+            "alpha": rope(),
+            "norms of q": "query_layernorm",
+            "norms of k": "key_layernorm",
+        },
     ),
 ]
 

@@ -74,11 +74,15 @@ typedef struct tn_rope_config {
 typedef struct tn_attention_params {
     uint32_t cache; /* index into the graph's caches */
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t window; /* positions seen, itself included; 0: all */
-    float scale, norm_eps;
+    uint32_t window;              /* positions seen, itself included; 0: all */
+    float scale, softcap;         /* softcap 0: none */
     const float *q_norm, *k_norm; /* head_dim weights, or NULL */
-    uint32_t rope;                /* index into the graph's ropes */
-    bool outputs_only;            /* only OUTPUT rows of the result are read */
+    float norm_eps;
+    bool norm_layer;   /* layer norms, else RMS */
+    bool norm_own;     /* head_dim weights for each head, one behind the other */
+    bool norm_last;    /* behind the rotation */
+    uint32_t rope;     /* index into the graph's ropes */
+    bool outputs_only; /* only OUTPUT rows of the result are read */
 } tn_attention_params;
 
 typedef struct tn_op {

@@ -75,7 +75,7 @@ typedef struct tn_step {
     int value;           /* save, load, add: number of a named value, 0 is x */
     int weight, bias;    /* norm, logits */
     const char *scale;   /* scale, attention, logits */
-    const char *softcap; /* logits */
+    const char *softcap; /* attention, logits */
     int norm_kind;       /* tn_norm_kind: norm, attention */
     const char *eps;     /* norm, attention */
     int norm_span;       /* tn_norm_span: attention, as the following */

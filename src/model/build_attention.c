@@ -114,19 +114,40 @@ static tn_value_id temper(tn_builder *b, const tn_step *step, tn_value_id q) {
     return tn_build_add(b, (tn_op){.kind = TN_OP_TEMPER, .in = {q, -1, -1}, .temper = {beta, length}});
 }
 
+/* The weights of a norm on heads: a vector for all, or a row for each. */
+static const float *head_norm(tn_builder *b, int def, tn_attention_params *p, uint32_t n_heads) {
+    const tn_tensor *t = tn_build_tensor(b, def);
+    if (!t || b->m->arch.tensors[def].n_dims == 1) return tn_build_vector(b, def, p->head_dim);
+    const tn_weight rows = tn_build_matrix(b, def, p->head_dim);
+    if (!b->status && (rows.n != n_heads || rows.dtype != TN_DTYPE_F32 || (uintptr_t)rows.data % 4))
+        tn_build_fail(b, "tensor '%s' is not a row of F32 for each of %u heads, as the step needs",
+                      b->m->arch.tensors[def].id, n_heads);
+    p->norm_own = true;
+    return (const float *)(const void *)rows.data;
+}
+
+static void set_head_norms(tn_builder *b, const tn_step *step, tn_attention_params *p) {
+    p->norm_eps = (float)tn_build_number(b, step->eps, 0);
+    p->norm_layer = step->norm_kind == TN_NORM_LAYER;
+    p->norm_last = step->norm_place == TN_NORM_AFTER_ROPE;
+    if (step->norm_span == TN_NORM_ALL) return;
+    p->q_norm = head_norm(b, step->q_norm, p, p->n_heads);
+    const bool own = p->norm_own;
+    p->k_norm = head_norm(b, step->k_norm, p, p->n_kv_heads);
+    if (p->q_norm && p->k_norm && own != p->norm_own)
+        tn_build_fail(b, "the norms of q and k must both have a row for each head, or neither");
+}
+
 void tn_build_attention(tn_builder *b, const tn_step *step) {
     tn_attention_params p = {.n_heads = tn_build_whole(b, step->heads, 0),
                              .n_kv_heads = tn_build_whole(b, step->kv_heads, 0),
                              .head_dim = tn_build_whole(b, step->head_dim, 0),
                              .window = tn_build_whole(b, step->window, 0),
                              .scale = (float)tn_build_number(b, step->scale, 0),
-                             .norm_eps = (float)tn_build_number(b, step->eps, 0),
+                             .softcap = (float)tn_build_number(b, step->softcap, 0),
                              .outputs_only = b->last_layer};
     const tn_rope_config rope = rope_of(b, step);
-    if (step->norm_span == TN_NORM_HEADS) {
-        p.q_norm = tn_build_vector(b, step->q_norm, p.head_dim);
-        p.k_norm = tn_build_vector(b, step->k_norm, p.head_dim);
-    }
+    set_head_norms(b, step, &p);
     check(b, &p, rope.n_pairs);
     check_projections(b, step, &p);
     if (b->status) return;
