@@ -655,6 +655,24 @@ CASES = [
             "norms of k": "key_layernorm",
         },
     ),
+    Case(
+        "exaone",
+        "exaone",
+        "LlamaForCausalLM",
+        COMMON
+        | rope(
+            rope_type="llama3",
+            factor=8.0,
+            low_freq_factor=1.0,
+            high_freq_factor=4.0,
+            original_max_position_embeddings=32,
+        )
+        | {"rms_norm_eps": 1e-3},
+        rope_dimensions,
+        extra=lambda c: {"rope_freqs.weight": llama3_factors(c)},
+        features={"norm epsilon": {"rms_norm_eps": 1e-2}, "rope scaling": rope()},
+        n_ids=60,
+    ),
 ]
 
 
