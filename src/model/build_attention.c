@@ -130,7 +130,10 @@ static void set_head_norms(tn_builder *b, const tn_step *step, tn_attention_para
     p->norm_eps = (float)tn_build_number(b, step->eps, 0);
     p->norm_layer = step->norm_kind == TN_NORM_LAYER;
     p->norm_last = step->norm_place == TN_NORM_AFTER_ROPE;
-    if (step->norm_span == TN_NORM_ALL) return;
+    if (step->norm_span == TN_NORM_ALL) {
+        if (p->norm_last) tn_build_fail(b, "a norm over the whole width cannot stand behind the rotation");
+        return;
+    }
     p->q_norm = head_norm(b, step->q_norm, p, p->n_heads);
     const bool own = p->norm_own;
     p->k_norm = head_norm(b, step->k_norm, p, p->n_kv_heads);
