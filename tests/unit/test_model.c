@@ -68,6 +68,14 @@ static void contradictions_are_refused(void **state) {
         {"dim: rope_dim\n", "dim: 64\n", "exceed the head size"},
         {"theta: rope_theta", "theta: 0", "above 0"},
         {"window: window\n", "window: 0 - 1\n", "expected a whole number"},
+        {"window: window\n", "temperature: {beta: 1, length: 0}\n", "length of the temperature"},
+        {"q_bias: attn_q_bias", "qk_norm: {q: ffn_norm, eps: norm_eps, over: all, place: after_rope}",
+         "whole width"},
+        {"  - norm: {weight: ffn_norm, eps: norm_eps}", "  - {save: y, when: 0}\n  - load: y",
+         "no step of this layer has saved"},
+        {"{original: \"if(rope_scaling.yarn, rope_original, 0)\"", "{original: 0 - 1", "yarn needs"},
+        {"freq_factors: rope_freqs", "long: {factors: output_norm, above: 9}", "not a vector of 8"},
+        {"or: token_embd}", "or: token_embd, row: 1}", "expected shape"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         err = (tn_error){0};
