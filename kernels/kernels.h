@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../src/base/activation.h"
 #include "../src/base/cpu.h"
 #include "../src/base/dtype.h"
 
@@ -95,8 +96,11 @@ typedef struct tn_weight_kernels {
 
 /* ---- Rows ----------------------------------------------------------------------------------------------- */
 
-/* RMS norm (Zhang & Sennrich 2019): r = 1 / sqrt(dot8(x, x) / n + eps), y_i = (x_i * r) * w_i. y may be x. */
-typedef void tn_rms_norm_fn(float *y, const float *x, const float *w, size_t n, float eps);
+/* Norms of a row, y may be x.
+ *   RMS norm (Zhang & Sennrich 2019): r = 1 / sqrt(dot8(x, x) / n + eps), y_i = (x_i * r) * w_i
+ *   layer norm (Ba et al. 2016): m = (sum of x in stripes) / n, d_i = x_i - m,
+ *         r = 1 / sqrt(dot8(d, d) / n + eps), y_i = (d_i * r) * w_i */
+typedef void tn_norm_fn(float *y, const float *x, const float *w, size_t n, float eps);
 
 /* Rotary embedding (Su et al. 2021) of one head in place. Pair i < n_pairs is (x[i], x[i + n_pairs]) for halves and
  * (x[2i], x[2i+1]) for adjacent; (a, b) becomes (fma(a, c_i, -(b * s_i)), fma(a, s_i, b * c_i)). */
@@ -108,10 +112,16 @@ typedef void tn_add_fn(float *y, const float *a, const float *b, size_t n);
 /* y_i = x_i * s; y may be x. */
 typedef void tn_scale_fn(float *y, const float *x, float s, size_t n);
 
-/* Gated units (Shazeer 2020), y may be gate or up.
- *   silu: y = (g / (1 + exp(-g))) * u
- *   gelu (tanh form, Hendrycks & Gimpel 2016): t = g * fma(g * g, 0.044715f, 1) * 1.5957691216057308f,
- *         y = (g / (1 + exp(-t))) * u */
+/* y_i = cap * tanh(x_i / cap): tn_softcap_f32 of ref/math.h; y may be x. */
+typedef void tn_softcap_fn(float *y, const float *x, float cap, size_t n);
+
+/* Gated units (Shazeer 2020): y_i = act(gate_i) * up_i; up NULL: y_i = act(gate_i). y may be gate or up.
+ *   silu:      g / (1 + exp(-g))
+ *   gelu:      (tanh form, Hendrycks & Gimpel 2016) t = g * fma(g * g, 0.044715f, 1) * 1.5957691216057308f,
+ *              g / (1 + exp(-t))
+ *   gelu_erf:  g * tn_normal_cdf_f32(g) of ref/math.h
+ *   relu:      +0 if g < 0, else g
+ *   relu2:     relu * relu */
 typedef void tn_glu_fn(float *y, const float *gate, const float *up, size_t n);
 
 /* ---- Attention ------------------------------------------------------------------------------------------
@@ -119,7 +129,7 @@ typedef void tn_glu_fn(float *y, const float *gate, const float *up, size_t n);
  * The KV cache is walked in chunks of TN_ATTN_CHUNK positions counted from position 0. One call computes one chunk
  * for n_q query rows that share a KV head (heads of the group, or several tokens); row r sees positions
  * lo[r] <= j < hi[r], relative to the chunk.
- *   score_j = dot8(q_r, k_j) * scale
+ *   score_j = dot8(q_r, k_j) * scale, and with a softcap tn_softcap_f32 (ref/math.h) of that
  *   m = largest score (-infinity if none), p_j = exp(score_j - m), l = sum of p_j in stripes (stripe j mod 8)
  *   o_d = fma(p_j, v_j_d, o_d) for j ascending from +0. Positions outside [lo, hi) are not read. */
 #define TN_ATTN_CHUNK 64
@@ -129,12 +139,12 @@ typedef struct tn_attn_args {
     size_t q_stride;
     size_t n_q; /* at most TN_ATTN_MAX_Q */
     const int32_t *lo, *hi;
-    const void *k, *v; /* position 0 of the chunk: rows of the cache's type */
-    size_t kv_stride;  /* bytes between positions, for both */
-    size_t head_dim;   /* a multiple of 8, at most TN_ATTN_MAX_DIM */
-    float scale;
-    float *m, *l; /* n_q */
-    float *o;     /* n_q rows of head_dim, stride o_stride floats */
+    const void *k, *v;    /* position 0 of the chunk: rows of the cache's type */
+    size_t kv_stride;     /* bytes between positions, for both */
+    size_t head_dim;      /* a multiple of 8, at most TN_ATTN_MAX_DIM */
+    float scale, softcap; /* softcap 0: none */
+    float *m, *l;         /* n_q */
+    float *o;             /* n_q rows of head_dim, stride o_stride floats */
     size_t o_stride;
     void *scratch; /* as for matrix products */
 } tn_attn_args;
@@ -169,11 +179,12 @@ typedef struct tn_kernels {
     tn_isa isa;
     tn_weight_kernels weight[TN_DTYPE_COUNT]; /* all NULL where dtype.def says NONE */
     tn_quantize_fn *quantize[TN_ACT_COUNT];   /* F32 is a copy; NONE is NULL */
-    tn_rms_norm_fn *rms_norm;
+    tn_norm_fn *rms_norm, *layer_norm;
     tn_rope_fn *rope_halves, *rope_adjacent;
     tn_add_fn *add;
     tn_scale_fn *scale;
-    tn_glu_fn *silu_mul, *gelu_mul;
+    tn_softcap_fn *softcap;
+    tn_glu_fn *glu[TN_ACTIVATION_COUNT];
     tn_attn_fn *attn[TN_KV_COUNT];
     tn_attn_join_fn *attn_join;
     tn_kv_store_fn *kv_store[TN_KV_COUNT];

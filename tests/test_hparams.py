@@ -282,9 +282,16 @@ def number_rows():
 
 def architecture_rows():
     arch = "general.architecture"
-    known = ("llama", "qwen2", "qwen3", "gemma3")
-    for name in known:
-        yield Row(f"unknown architecture: the error lists {name}", "error", (name,), {arch: ("str", "gpt9000")})
+    yield Row(
+        "unknown architecture of known steps", "error", ("missing: a description alone",), {arch: ("str", "gpt9000")}
+    )
+    yield Row(
+        "unknown architecture with experts and a step of its own",
+        "error",
+        ("moe: routed experts (tensor 'blk.0.ffn_gate_exps.weight')", "no description has (tensor 'blk.0.ffn_own.weight')"),
+        {arch: ("str", "gpt9000")},
+        tensors={f"blk.0.{name}.weight": np.zeros((32, 64), np.float32) for name in ("ffn_gate_exps", "ffn_own")},
+    )
     yield Row("unknown architecture: the error names it", "error", ("gpt9000",), {arch: ("str", "gpt9000")})
     yield Row("no architecture", "error", (arch,), drop=(arch,))
     yield Row("architecture a number", "error", (arch,), {arch: ("u32", 7)})

@@ -262,8 +262,8 @@ def random_blocks(label, shape, dtype, deviation):
 
 
 def encode(label, array, dtype):
-    """(bytes of each row, GGUF type) of a tensor; vectors stay F32."""
-    if array.ndim == 1:
+    """(bytes of each row, GGUF type) of a tensor; vectors and the weights of norms stay F32."""
+    if array.ndim == 1 or label.endswith("_norm.weight"):
         return array.astype("<f4"), gguf.GGMLQuantizationType.F32
     kind = gguf.GGMLQuantizationType[dtype]
     if dtype in RANDOM_BLOCKS:
@@ -396,7 +396,7 @@ def tern():
     return os.environ.get("TERN", "build/tern")
 
 
-def logits(path, ids, *options, env=None):
+def logits(path, ids, *options, env=None, n_vocab=N_VOCAB):
     """Rows of logits that `tern logits` writes, as an array [row][n_vocab]."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "logits.f32")
@@ -406,4 +406,4 @@ def logits(path, ids, *options, env=None):
             raise RuntimeError(
                 f"{' '.join(command)}: exit {done.returncode}: {done.stderr.decode(errors='replace').strip()}"
             )
-        return np.fromfile(out, "<f4").reshape(-1, N_VOCAB)
+        return np.fromfile(out, "<f4").reshape(-1, n_vocab)

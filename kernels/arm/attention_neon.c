@@ -175,7 +175,9 @@ TN_INLINE void attend_group(const tn_attn_args *args, size_t first, int n_rows, 
     }
     score_group(&g, n_rows, &k, args, load);
     for (int i = 0; i < n_rows; i++) {
-        float *m = &args->m[first + (size_t)i];
+        float *m = &args->m[first + (size_t)i], *seen = g.p[i] + g.lo[i];
+        if (args->softcap > 0 && g.lo[i] < g.hi[i])
+            tn_softcap_neon(seen, seen, args->softcap, (size_t)(g.hi[i] - g.lo[i]));
         *m = largest_score(g.p[i], g.lo[i], g.hi[i]);
         args->l[first + (size_t)i] = softmax(g.p[i], g.lo[i], g.hi[i], *m);
     }

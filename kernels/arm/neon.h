@@ -52,11 +52,12 @@ TN_NEON_FLOAT_TYPES(X)
 
 tn_quantize_fn tn_quantize_q8_32_neon, tn_quantize_q8_256_neon;
 
-tn_rms_norm_fn tn_rms_norm_neon;
+tn_norm_fn tn_rms_norm_neon, tn_layer_norm_neon;
 tn_rope_fn tn_rope_halves_neon, tn_rope_adjacent_neon;
 tn_add_fn tn_add_neon;
 tn_scale_fn tn_scale_neon;
-tn_glu_fn tn_silu_mul_neon, tn_gelu_mul_neon;
+tn_softcap_fn tn_softcap_neon;
+tn_glu_fn tn_silu_mul_neon, tn_gelu_mul_neon, tn_gelu_erf_mul_neon, tn_relu_mul_neon, tn_relu2_mul_neon;
 
 tn_attn_fn tn_attn_f32_neon, tn_attn_f16_neon;
 tn_attn_join_fn tn_attn_join_neon;

@@ -12,6 +12,7 @@ static void attend_row(const tn_attn_args *args, size_t r, tn_dequantize_fn *wid
     for (int j = lo; j < hi; j++) {
         widen(row, (const uint8_t *)args->k + (size_t)j * args->kv_stride, args->head_dim);
         scores[j] = tn_dot8(q, row, args->head_dim) * args->scale;
+        if (args->softcap > 0) scores[j] = tn_softcap_f32(scores[j], args->softcap);
         if (scores[j] > largest) largest = scores[j];
     }
     for (size_t i = 0; i < args->head_dim; i++) o[i] = 0.0f;

@@ -16,11 +16,12 @@ tn_matmul_fn tn_matmul_f32_f32_ref, tn_matmul_f16_f32_ref, tn_matmul_bf16_f32_re
 
 tn_quantize_fn tn_quantize_f32_ref, tn_quantize_q8_32_ref, tn_quantize_q8_256_ref;
 
-tn_rms_norm_fn tn_rms_norm_ref;
+tn_norm_fn tn_rms_norm_ref, tn_layer_norm_ref;
 tn_rope_fn tn_rope_halves_ref, tn_rope_adjacent_ref;
 tn_add_fn tn_add_ref;
 tn_scale_fn tn_scale_ref;
-tn_glu_fn tn_silu_mul_ref, tn_gelu_mul_ref;
+tn_softcap_fn tn_softcap_ref;
+tn_glu_fn tn_silu_mul_ref, tn_gelu_mul_ref, tn_gelu_erf_mul_ref, tn_relu_mul_ref, tn_relu2_mul_ref;
 
 tn_attn_fn tn_attn_f32_ref, tn_attn_f16_ref, tn_attn_q8_0_ref;
 tn_attn_join_fn tn_attn_join_ref;

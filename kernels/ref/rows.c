@@ -1,9 +1,22 @@
-/* What is done to single rows of floats between the products: norm, rotation, sum, scale, gated units. */
+/* What is done to single rows of floats between the products: norms, rotation, sum, scale, softcap, gated units. */
 #include "ref.h"
 
 void tn_rms_norm_ref(float *y, const float *x, const float *w, size_t n, float eps) {
     float r = 1.0f / sqrtf(tn_dot8(x, x, n) / (float)n + eps);
     for (size_t i = 0; i < n; i++) y[i] = x[i] * r * w[i];
+}
+
+void tn_layer_norm_ref(float *y, const float *x, const float *w, size_t n, float eps) {
+    float s[8] = {0};
+    for (size_t i = 0; i < n; i++) s[i % 8] += x[i];
+    const float mean = tn_join8(s) / (float)n;
+    float squares[8] = {0};
+    for (size_t i = 0; i < n; i++) {
+        const float d = x[i] - mean;
+        squares[i % 8] = fmaf(d, d, squares[i % 8]);
+    }
+    const float r = 1.0f / sqrtf(tn_join8(squares) / (float)n + eps);
+    for (size_t i = 0; i < n; i++) y[i] = (x[i] - mean) * r * w[i];
 }
 
 static inline void rotate(float *a, float *b, float c, float s) {
@@ -28,18 +41,41 @@ void tn_scale_ref(float *y, const float *x, float s, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = x[i] * s;
 }
 
-void tn_silu_mul_ref(float *y, const float *gate, const float *up, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        float g = gate[i];
-        y[i] = g / (1.0f + tn_exp_f32(-g)) * up[i];
-    }
+void tn_softcap_ref(float *y, const float *x, float cap, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = tn_softcap_f32(x[i], cap);
+}
+
+/* ---- Gated units ------------------------------------------------------------------------------------------ */
+
+static float silu(float g) {
+    return g / (1.0f + tn_exp_f32(-g));
 }
 
 /* 0.5 * (1 + tanh(z)) is 1 / (1 + exp(-2z)); 1.5957691216057308 is 2 * sqrt(2 / pi). */
-void tn_gelu_mul_ref(float *y, const float *gate, const float *up, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        float g = gate[i];
-        float t = g * fmaf(g * g, 0.044715f, 1.0f) * 1.5957691216057308f;
-        y[i] = g / (1.0f + tn_exp_f32(-t)) * up[i];
-    }
+static float gelu(float g) {
+    float t = g * fmaf(g * g, 0.044715f, 1.0f) * 1.5957691216057308f;
+    return g / (1.0f + tn_exp_f32(-t));
 }
+
+static float gelu_erf(float g) {
+    return g * tn_normal_cdf_f32(g);
+}
+
+static float relu(float g) {
+    return g < 0 ? 0 : g;
+}
+
+static float relu2(float g) {
+    return relu(g) * relu(g);
+}
+
+#define X(act)                                                                                               \
+    void tn_##act##_mul_ref(float *y, const float *gate, const float *up, size_t n) {                        \
+        for (size_t i = 0; i < n; i++) y[i] = up ? act(gate[i]) * up[i] : act(gate[i]);                      \
+    }
+X(silu)
+X(gelu)
+X(gelu_erf)
+X(relu)
+X(relu2)
+#undef X

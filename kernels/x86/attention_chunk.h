@@ -260,6 +260,11 @@ TN_INLINE float probabilities(float *p, int lo, int hi, float largest, bool whol
 
 static void softmax(const tn_attn_args *args, workspace *ws) {
     const int32_t *lo = args->lo, *hi = args->hi;
+    for (size_t r = 0; args->softcap > 0 && r < args->n_q; r++) {
+        if (lo[r] >= hi[r]) continue;
+        float *p = ws->p[r] + lo[r];
+        tn_softcap_avx2(p, p, args->softcap, (size_t)(hi[r] - lo[r]));
+    }
     for (size_t r = 0; r < args->n_q; r++) {
         if (lo[r] == 0 && hi[r] == TN_ATTN_CHUNK)
             args->m[r] = largest_score(ws->p[r], 0, TN_ATTN_CHUNK, true);

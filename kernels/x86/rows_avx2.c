@@ -1,4 +1,5 @@
-/* What is done to single rows of floats between the products: norm, rotation, sum, scale, gated units. */
+/* What is done to single rows of floats between the products: norms, rotation, sum, scale, softcap, gated
+ * units. */
 #include "avx2.h"
 #include "exp_avx2.h"
 
@@ -19,6 +20,31 @@ void tn_rms_norm_avx2(float *y, const float *x, const float *w, size_t n, float 
         _mm256_storeu_ps(y + i, _mm256_mul_ps(v, _mm256_loadu_ps(w + i)));
     }
     for (size_t i = whole; i < n; i++) y[i] = x[i] * r * w[i];
+}
+
+void tn_layer_norm_avx2(float *y, const float *x, const float *w, size_t n, float eps) {
+    const size_t whole = n & ~(size_t)7;
+    float stripes[8];
+    __m256 sum = _mm256_setzero_ps();
+    for (size_t i = 0; i < whole; i += 8) sum = _mm256_add_ps(sum, _mm256_loadu_ps(x + i));
+    _mm256_storeu_ps(stripes, sum);
+    for (size_t i = whole; i < n; i++) stripes[i - whole] += x[i];
+    const float mean = tn_join8(stripes) / (float)n;
+    const __m256 middle = _mm256_set1_ps(mean);
+    sum = _mm256_setzero_ps();
+    for (size_t i = 0; i < whole; i += 8) {
+        const __m256 d = _mm256_sub_ps(_mm256_loadu_ps(x + i), middle);
+        sum = _mm256_fmadd_ps(d, d, sum);
+    }
+    _mm256_storeu_ps(stripes, sum);
+    for (size_t i = whole; i < n; i++)
+        stripes[i - whole] = fmaf(x[i] - mean, x[i] - mean, stripes[i - whole]);
+    const float r = 1.0f / sqrtf(tn_join8(stripes) / (float)n + eps);
+    for (size_t i = 0; i < whole; i += 8) {
+        const __m256 d = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(x + i), middle), _mm256_set1_ps(r));
+        _mm256_storeu_ps(y + i, _mm256_mul_ps(d, _mm256_loadu_ps(w + i)));
+    }
+    for (size_t i = whole; i < n; i++) y[i] = (x[i] - mean) * r * w[i];
 }
 
 /* ---- Rotary embedding --------------------------------------------------------------------------- */
@@ -80,38 +106,94 @@ void tn_scale_avx2(float *y, const float *x, float s, size_t n) {
     for (; i < n; i++) y[i] = x[i] * s;
 }
 
-/* g / (1 + exp(-t)) * u */
-TN_INLINE __m256 gate8(__m256 g, __m256 t, __m256 u) {
-    const __m256 minus_t = _mm256_xor_ps(t, _mm256_set1_ps(-0.0f));
-    return _mm256_mul_ps(_mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), tn_exp8_ps(minus_t))), u);
+static const float minus_zero = -0.0f;
+
+TN_INLINE __m256 abs8(__m256 x) {
+    return _mm256_andnot_ps(_mm256_set1_ps(minus_zero), x);
 }
 
-TN_INLINE __m256 silu8(__m256 g, __m256 u) {
-    return gate8(g, g, u);
+TN_INLINE __m256 negate8(__m256 x) {
+    return _mm256_xor_ps(_mm256_set1_ps(minus_zero), x);
 }
 
-TN_INLINE __m256 gelu8(__m256 g, __m256 u) {
+TN_INLINE __m256 softcap8(__m256 x, __m256 cap) {
+    const __m256 one = _mm256_set1_ps(1.0f);
+    const __m256 e = tn_exp8_ps(_mm256_mul_ps(abs8(_mm256_div_ps(x, cap)), _mm256_set1_ps(-2.0f)));
+    const __m256 t = _mm256_div_ps(_mm256_sub_ps(one, e), _mm256_add_ps(one, e));
+    const __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(minus_zero));
+    return _mm256_or_ps(abs8(_mm256_mul_ps(cap, t)), sign);
+}
+
+void tn_softcap_avx2(float *y, const float *x, float cap, size_t n) {
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(y + i, softcap8(_mm256_loadu_ps(x + i), _mm256_set1_ps(cap)));
+    for (; i < n; i++) y[i] = tn_softcap_f32(x[i], cap);
+}
+
+/* ---- Gated units -------------------------------------------------------------------------------- */
+
+/* g / (1 + exp(-t)) */
+TN_INLINE __m256 gate8(__m256 g, __m256 t) {
+    return _mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), tn_exp8_ps(negate8(t))));
+}
+
+TN_INLINE __m256 silu8(__m256 g) {
+    return gate8(g, g);
+}
+
+TN_INLINE __m256 gelu8(__m256 g) {
     const __m256 cubic =
         _mm256_fmadd_ps(_mm256_mul_ps(g, g), _mm256_set1_ps(0.044715f), _mm256_set1_ps(1.0f));
-    return gate8(g, _mm256_mul_ps(_mm256_mul_ps(g, cubic), _mm256_set1_ps(1.5957691216057308f)), u);
+    return gate8(g, _mm256_mul_ps(_mm256_mul_ps(g, cubic), _mm256_set1_ps(1.5957691216057308f)));
 }
 
-typedef __m256 unit_fn(__m256 g, __m256 u);
+/* g times tn_normal_cdf_f32(g) */
+TN_INLINE __m256 gelu_erf8(__m256 g) {
+    const __m256 one = _mm256_set1_ps(1.0f), z = _mm256_mul_ps(abs8(g), _mm256_set1_ps(TN_CDF_SQRT_HALF));
+    const __m256 t = _mm256_div_ps(one, _mm256_fmadd_ps(z, _mm256_set1_ps(TN_CDF_T), one));
+    __m256 p = _mm256_set1_ps(TN_CDF_P7);
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(TN_CDF_P6));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(TN_CDF_P5));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(TN_CDF_P4));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(TN_CDF_P3));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(TN_CDF_P2));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(TN_CDF_P1));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(TN_CDF_P0));
+    const __m256 e = tn_exp8_ps(negate8(_mm256_mul_ps(z, z)));
+    const __m256 tail = _mm256_mul_ps(_mm256_mul_ps(_mm256_mul_ps(t, p), e), _mm256_set1_ps(0.5f));
+    const __m256 below = _mm256_cmp_ps(g, _mm256_setzero_ps(), _CMP_LT_OQ);
+    return _mm256_mul_ps(g, _mm256_blendv_ps(_mm256_sub_ps(one, tail), tail, below));
+}
 
-TN_INLINE void glu(float *y, const float *gate, const float *up, size_t n, unit_fn *unit) {
+TN_INLINE __m256 relu8(__m256 g) {
+    return _mm256_max_ps(_mm256_setzero_ps(), g); /* the second operand if either is NaN or both are zero */
+}
+
+TN_INLINE __m256 relu2_8(__m256 g) {
+    return _mm256_mul_ps(relu8(g), relu8(g));
+}
+
+typedef __m256 activation_fn(__m256 g);
+
+TN_INLINE void glu(float *y, const float *gate, const float *up, size_t n, activation_fn *act) {
     size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(y + i, unit(_mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
+    for (; up && i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_mul_ps(act(_mm256_loadu_ps(gate + i)), _mm256_loadu_ps(up + i)));
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(y + i, act(_mm256_loadu_ps(gate + i)));
     if (i < n) {
         const __m256i mask = tn_lane_mask(n - i);
-        _mm256_maskstore_ps(y + i, mask,
-                            unit(_mm256_maskload_ps(gate + i, mask), _mm256_maskload_ps(up + i, mask)));
+        const __m256 a = act(_mm256_maskload_ps(gate + i, mask));
+        _mm256_maskstore_ps(y + i, mask, up ? _mm256_mul_ps(a, _mm256_maskload_ps(up + i, mask)) : a);
     }
 }
 
-void tn_silu_mul_avx2(float *y, const float *gate, const float *up, size_t n) {
-    glu(y, gate, up, n, silu8);
-}
-void tn_gelu_mul_avx2(float *y, const float *gate, const float *up, size_t n) {
-    glu(y, gate, up, n, gelu8);
-}
+#define X(name, act)                                                                                         \
+    void tn_##name##_mul_avx2(float *y, const float *gate, const float *up, size_t n) {                      \
+        glu(y, gate, up, n, act);                                                                            \
+    }
+X(silu, silu8)
+X(gelu, gelu8)
+X(gelu_erf, gelu_erf8)
+X(relu, relu8)
+X(relu2, relu2_8)
+#undef X

@@ -38,18 +38,30 @@ static const float *in_row(const tn_task *t, int input, size_t i) {
     return (const float *)(const void *)tn_task_row(t, t->op->in[input], i);
 }
 
+static void norm_head(const tn_task *t, float *dst, const float *src, const float *norm, size_t head) {
+    const tn_attention_params *p = &t->op->attention;
+    const tn_kernels *k = t->run->plan->kernels;
+    (p->norm_layer ? k->layer_norm : k->rms_norm)(dst, src, norm + (p->norm_own ? head * p->head_dim : 0),
+                                                  p->head_dim, p->norm_eps);
+}
+
 /* One head of q or k, ready for products: copied, normed, rotated. */
-static void prepare_head(const tn_task *t, float *dst, const float *src, const float *norm, size_t token) {
+static void prepare_head(const tn_task *t, float *dst, const float *src, const float *norm, size_t head,
+                         size_t token) {
     const tn_attention_params *p = &t->op->attention;
     const tn_kernels *k = t->run->plan->kernels;
     const tn_rope_config *rope = &t->run->plan->graph->ropes[p->rope];
-    if (norm)
-        k->rms_norm(dst, src, norm, p->head_dim, p->norm_eps);
+    src += head * p->head_dim;
+    if (norm && !p->norm_last)
+        norm_head(t, dst, src, norm, head);
     else
         memcpy(dst, src, p->head_dim * sizeof *dst);
-    if (!rope->n_pairs) return;
-    const float *cosines = t->run->rope[p->rope] + token * 2 * rope->n_pairs;
-    (rope->halves ? k->rope_halves : k->rope_adjacent)(dst, cosines, cosines + rope->n_pairs, rope->n_pairs);
+    if (rope->n_pairs) {
+        const float *cosines = t->run->rope[p->rope] + token * 2 * rope->n_pairs;
+        (rope->halves ? k->rope_halves : k->rope_adjacent)(dst, cosines, cosines + rope->n_pairs,
+                                                           rope->n_pairs);
+    }
+    if (norm && p->norm_last) norm_head(t, dst, dst, norm, head);
 }
 
 /* The cache of a KV head at the start of a chunk (offset from k or v). */
@@ -64,7 +76,7 @@ static void store(const tn_task *t, const workspace *w, size_t head, size_t toke
     const uint32_t pos = t->run->pos + (uint32_t)token;
     const size_t at = chunk_offset(kv, head, pos / TN_ATTN_CHUNK) + pos % TN_ATTN_CHUNK * kv->pos_stride;
     tn_kv_store_fn *put = t->run->plan->kernels->kv_store[t->run->kv_type];
-    prepare_head(t, w->head, in_row(t, 1, token) + head * p->head_dim, p->k_norm, token);
+    prepare_head(t, w->head, in_row(t, 1, token), p->k_norm, head, token);
     put(kv->k + at, w->head, p->head_dim);
     put(kv->v + at, in_row(t, 2, token) + head * p->head_dim, p->head_dim);
 }
@@ -84,6 +96,7 @@ static tn_attn_args chunk_args(const tn_task *t, const workspace *w, size_t head
                           .kv_stride = kv->pos_stride,
                           .head_dim = p->head_dim,
                           .scale = p->scale,
+                          .softcap = p->softcap,
                           .m = w->m,
                           .l = w->l,
                           .o = w->o,
@@ -111,9 +124,9 @@ static void prepare_queries(const tn_task *t, const workspace *w, const tile *tl
     const tn_attention_params *p = &t->op->attention;
     float *q = w->q;
     for (size_t i = 0; i < tl->n; i++) {
-        const float *src = in_row(t, 0, tl->first + i) + head * tl->group * p->head_dim;
-        for (size_t g = 0; g < tl->group; g++, q += p->head_dim, src += p->head_dim)
-            prepare_head(t, q, src, p->q_norm, tl->first + i);
+        const float *src = in_row(t, 0, tl->first + i);
+        for (size_t g = 0; g < tl->group; g++, q += p->head_dim)
+            prepare_head(t, q, src, p->q_norm, head * tl->group + g, tl->first + i);
     }
 }
 

@@ -1,6 +1,7 @@
 /* The run functions of all operations but attention. */
 #include <string.h>
 
+#include "../base/fmath.h"
 #include "run.h"
 
 static const float *in_row(const tn_task *t, int input, size_t i) {
@@ -16,18 +17,20 @@ static size_t n_columns(const tn_task *t) {
 }
 
 void run_embed(const tn_task *t) {
-    const tn_weight *w = &t->op->weight;
+    const tn_weight *w = &t->op->embed.table;
     const size_t row_bytes = tn_dtype_row_bytes(w->dtype, w->k);
-    for (size_t i = t->rows.begin; i < t->rows.end; i++)
-        t->run->plan->kernels->weight[w->dtype].dequantize(
-            out_row(t, i), w->data + (size_t)t->run->ids[i] * row_bytes, w->k);
+    for (size_t i = t->rows.begin; i < t->rows.end; i++) {
+        const size_t row = t->op->embed.by_position ? t->run->pos + i : (size_t)t->run->ids[i];
+        t->run->plan->kernels->weight[w->dtype].dequantize(out_row(t, i), w->data + row * row_bytes, w->k);
+    }
 }
 
 void run_norm(const tn_task *t) {
     const size_t width = t->run->plan->graph->values[t->op->out].width;
+    const tn_kernels *k = t->run->plan->kernels;
+    tn_norm_fn *norm = t->op->norm.layer ? k->layer_norm : k->rms_norm;
     for (size_t i = t->rows.begin; i < t->rows.end; i++)
-        t->run->plan->kernels->rms_norm(out_row(t, i), in_row(t, 0, i), t->op->norm.weight, width,
-                                        t->op->norm.eps);
+        norm(out_row(t, i), in_row(t, 0, i), t->op->norm.weight, width, t->op->norm.eps);
 }
 
 void run_quantize(const tn_task *t) {
@@ -80,10 +83,26 @@ void run_scale(const tn_task *t) {
                                      n_columns(t));
 }
 
-void run_glu(const tn_task *t) {
-    const tn_kernels *k = t->run->plan->kernels;
-    tn_glu_fn *glu = t->op->glu.gelu ? k->gelu_mul : k->silu_mul;
+void run_temper(const tn_task *t) {
+    const size_t c = t->columns.begin;
+    for (size_t i = t->rows.begin; i < t->rows.end; i++) {
+        const uint32_t stretch = (uint32_t)(t->run->pos + i) / t->op->temper.length;
+        const double factor = 1 + t->op->temper.beta * tn_log(1.0 + stretch);
+        t->run->plan->kernels->scale(out_row(t, i) + c, in_row(t, 0, i) + c, (float)factor, n_columns(t));
+    }
+}
+
+void run_softcap(const tn_task *t) {
     const size_t c = t->columns.begin;
     for (size_t i = t->rows.begin; i < t->rows.end; i++)
-        glu(out_row(t, i) + c, in_row(t, 0, i) + c, in_row(t, 1, i) + c, n_columns(t));
+        t->run->plan->kernels->softcap(out_row(t, i) + c, in_row(t, 0, i) + c, t->op->softcap.cap,
+                                       n_columns(t));
+}
+
+void run_glu(const tn_task *t) {
+    tn_glu_fn *glu = t->run->plan->kernels->glu[t->op->glu.activation];
+    const size_t c = t->columns.begin;
+    for (size_t i = t->rows.begin; i < t->rows.end; i++)
+        glu(out_row(t, i) + c, in_row(t, 0, i) + c, t->op->in[1] < 0 ? NULL : in_row(t, 1, i) + c,
+            n_columns(t));
 }

@@ -16,12 +16,10 @@ static void add_attention(tn_step_summary *s, const tn_attention_params *p) {
 }
 
 static void add_op(tn_step_summary *s, const tn_op *op) {
-    const uint64_t row_bytes = op->kind == TN_OP_MATMUL || op->kind == TN_OP_EMBED
-                                   ? tn_dtype_row_bytes(op->weight.dtype, op->weight.k)
-                                   : 0;
-    if (op->kind == TN_OP_EMBED) s->weight_bytes += row_bytes;
+    if (op->kind == TN_OP_EMBED)
+        s->weight_bytes += tn_dtype_row_bytes(op->embed.table.dtype, op->embed.table.k);
     if (op->kind == TN_OP_MATMUL) {
-        s->weight_bytes += row_bytes * op->weight.n;
+        s->weight_bytes += tn_dtype_row_bytes(op->weight.dtype, op->weight.k) * op->weight.n;
         s->weight_macs += (uint64_t)op->weight.k * op->weight.n;
     }
     if (op->kind == TN_OP_ATTENTION) add_attention(s, &op->attention);

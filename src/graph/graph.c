@@ -66,8 +66,10 @@ uint32_t tn_graph_add_cache(tn_graph *g, tn_cache_shape shape) {
 }
 
 static bool same_rope(const tn_rope_config *a, const tn_rope_config *b) {
-    return a->n_pairs == b->n_pairs && a->theta == b->theta && a->factor == b->factor &&
-           a->freq_factors == b->freq_factors && a->halves == b->halves;
+    return a->n_pairs == b->n_pairs && a->halves == b->halves && a->yarn == b->yarn && a->theta == b->theta &&
+           a->factor == b->factor && a->yarn_first == b->yarn_first && a->yarn_last == b->yarn_last &&
+           a->magnitude == b->magnitude && a->freq_factors == b->freq_factors &&
+           a->long_factors == b->long_factors;
 }
 
 uint32_t tn_graph_add_rope(tn_graph *g, tn_rope_config rope) {

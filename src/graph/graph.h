@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../base/activation.h"
 #include "../base/arena.h"
 #include "../base/dtype.h"
 #include "../base/status.h"
@@ -55,21 +56,33 @@ typedef struct tn_weight {
     uint32_t k, n;
 } tn_weight;
 
+/* The frequency of pair i is f = theta^(-i / n_pairs), divided by freq_factors[i] if there are any. Linear scaling divides
+ * it by factor. YaRN (Peng et al. 2023, section 3.2) divides the low frequencies by factor, keeps the high ones, and goes
+ * over from one to the other between pairs yarn_first and yarn_last. */
 typedef struct tn_rope_config {
     uint32_t n_pairs; /* 0: no rotation */
     bool halves;      /* pairs (i, i + n_pairs), else (2i, 2i + 1) */
+    bool yarn;
     double theta, factor;
+    double yarn_first, yarn_last;
+    double magnitude;          /* factor of the cosines and sines */
     const float *freq_factors; /* n_pairs divisors, or NULL */
+    const float
+        *long_factors; /* the same for sequences longer than the graph's long_above, or NULL: as ever */
 } tn_rope_config;
 
 typedef struct tn_attention_params {
     uint32_t cache; /* index into the graph's caches */
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t window; /* positions seen, itself included; 0: all */
-    float scale, norm_eps;
+    uint32_t window;              /* positions seen, itself included; 0: all */
+    float scale, softcap;         /* softcap 0: none */
     const float *q_norm, *k_norm; /* head_dim weights, or NULL */
-    uint32_t rope;                /* index into the graph's ropes */
-    bool outputs_only;            /* only OUTPUT rows of the result are read */
+    float norm_eps;
+    bool norm_layer;   /* layer norms, else RMS */
+    bool norm_own;     /* head_dim weights for each head, one behind the other */
+    bool norm_last;    /* behind the rotation */
+    uint32_t rope;     /* index into the graph's ropes */
+    bool outputs_only; /* only OUTPUT rows of the result are read */
 } tn_attention_params;
 
 typedef struct tn_op {
@@ -78,10 +91,15 @@ typedef struct tn_op {
     tn_value_id in[3], out;
     tn_rows rows; /* of the output */
     union {
-        tn_weight weight; /* EMBED, MATMUL */
+        tn_weight weight; /* MATMUL */
+        struct {
+            tn_weight table;
+            bool by_position; /* else by token */
+        } embed;
         struct {
             const float *weight;
             float eps;
+            bool layer; /* layer norm, else RMS norm */
         } norm;
         struct {
             const float *vector;
@@ -90,8 +108,15 @@ typedef struct tn_op {
             float factor;
         } scale;
         struct {
-            bool gelu; /* else silu */
-        } glu;
+            double beta; /* 1 + beta * log(1 + floor(position / length)) */
+            uint32_t length;
+        } temper;
+        struct {
+            float cap;
+        } softcap;
+        struct {
+            tn_activation activation;
+        } glu; /* in[1] -1: not gated */
         struct {
             tn_act act;
         } quantize;
@@ -124,7 +149,9 @@ typedef struct tn_graph {
     tn_step_range *steps;
     int32_t n_steps;
     tn_value_id logits;
-    bool out_of_memory; /* set by any add; checked once at the end */
+    uint32_t n_positions; /* that the tables of positions have; 0: any number */
+    uint32_t long_above;  /* longer sequences are rotated by long_factors throughout; 0: none are */
+    bool out_of_memory;   /* set by any add; checked once at the end */
 } tn_graph;
 
 void tn_graph_init(tn_graph *g, tn_arena *arena);

@@ -20,7 +20,7 @@ static tn_value same_floats(const tn_graph *g, const tn_op *op) {
 
 static tn_value shape_embed(const tn_graph *g, const tn_op *op) {
     (void)g;
-    return floats(op->weight.k);
+    return floats(op->embed.table.k);
 }
 
 static tn_value shape_norm(const tn_graph *g, const tn_op *op) {
@@ -52,8 +52,16 @@ static tn_value shape_scale(const tn_graph *g, const tn_op *op) {
     return same_floats(g, op);
 }
 
+static tn_value shape_temper(const tn_graph *g, const tn_op *op) {
+    return same_floats(g, op);
+}
+
+static tn_value shape_softcap(const tn_graph *g, const tn_op *op) {
+    return same_floats(g, op);
+}
+
 static tn_value shape_glu(const tn_graph *g, const tn_op *op) {
-    return shape_add(g, op);
+    return op->in[1] < 0 ? same_floats(g, op) : shape_add(g, op);
 }
 
 static tn_value shape_attention(const tn_graph *g, const tn_op *op) {

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../base/activation.h"
 #include "../base/arena.h"
 #include "../base/status.h"
 
@@ -37,12 +38,13 @@ typedef struct tn_hparam_def {
 
 typedef struct tn_tensor_def {
     const char *id;   /* in steps */
-    const char *name; /* in files; "{i}" is the layer */
+    const char *name; /* in files; "{i}" is the layer. NULL: never there by itself */
     const char *shape[4];
     uint32_t n_dims;
     bool per_layer, optional;
-    int fallback;           /* tensor used where this one is absent; -1: none */
-    const char *hf_name;    /* in checkpoints; NULL: not there */
+    int fallback;        /* tensor used where this one is absent; -1: none */
+    const char *row;     /* the part of the fallback from this row on; NULL: all of it, of the same shape */
+    const char *hf_name; /* in checkpoints; NULL: not there */
     const char *hf_permute; /* heads whose rotary pairs change from halves to adjacent; NULL: as it is */
     const char *hf_add;     /* added to each element; NULL: nothing */
 } tn_tensor_def;
@@ -50,25 +52,43 @@ typedef struct tn_tensor_def {
 typedef enum tn_step_kind {
     TN_STEP_NORM,      /* h = norm(h) */
     TN_STEP_ATTENTION, /* h = attention(h) */
-    TN_STEP_MLP,       /* h = down(activation(gate(h)) * up(h)) */
+    TN_STEP_MLP,       /* h = down(activation(gate(h)) * up(h)), or down(activation(up(h))) */
     TN_STEP_RESIDUAL,  /* x = x + h, h = x */
+    TN_STEP_SAVE,      /* value = h */
+    TN_STEP_LOAD,      /* h = value */
+    TN_STEP_ADD,       /* h = h + value */
+    TN_STEP_SCALE,     /* h = h * scale */
     TN_STEP_LOGITS,    /* the result is weight * h */
 } tn_step_kind;
 
+typedef enum tn_norm_kind { TN_NORM_RMS, TN_NORM_LAYER } tn_norm_kind;
+typedef enum tn_norm_span { TN_NORM_HEADS, TN_NORM_ALL } tn_norm_span;
+typedef enum tn_norm_place { TN_NORM_BEFORE_ROPE, TN_NORM_AFTER_ROPE } tn_norm_place;
 typedef enum tn_rope_pairs { TN_ROPE_ADJACENT, TN_ROPE_HALVES } tn_rope_pairs;
-typedef enum tn_activation { TN_ACTIVATION_SILU, TN_ACTIVATION_GELU } tn_activation;
+
+enum { TN_MAX_SAVED = 8 }; /* values that the steps of a list can name, x among them */
 
 /* Tensors are indices into tensors[], -1 where not given; the rest are expressions, NULL where not given. */
 typedef struct tn_step {
     tn_step_kind kind;
-    int weight;      /* norm, logits */
-    const char *eps; /* norm */
-    int q, k, v, out, q_bias, k_bias, v_bias, out_bias, q_norm, k_norm, freq_factors;
-    const char *qk_norm_eps, *heads, *kv_heads, *head_dim, *scale, *window;
-    const char *rope_dim, *rope_theta, *rope_factor;
+    const char *when;    /* the step is left out of layers where this is 0 */
+    int value;           /* save, load, add: number of a named value, 0 is x */
+    int weight, bias;    /* norm, logits */
+    const char *scale;   /* scale, attention, logits */
+    const char *softcap; /* attention, logits */
+    int norm_kind;       /* tn_norm_kind: norm, attention */
+    const char *eps;     /* norm, attention */
+    int norm_span;       /* tn_norm_span: attention, as the following */
+    int norm_place;      /* tn_norm_place */
+    int q, k, v, out, q_bias, k_bias, v_bias, out_bias, q_norm, k_norm;
+    const char *heads, *kv_heads, *head_dim, *window;
+    const char *temper_beta, *temper_length;
     int rope_pairs; /* tn_rope_pairs */
-    int gate, up, down;
-    int activation; /* tn_activation */
+    const char *rope_dim, *rope_theta, *rope_factor, *rope_magnitude;
+    const char *yarn_original, *yarn_beta_fast, *yarn_beta_slow, *long_above;
+    int freq_factors, long_factors;
+    int gate, up, down, gate_bias, up_bias, down_bias; /* mlp */
+    int activation;                                    /* tn_activation: mlp */
 } tn_step;
 
 typedef struct tn_arch {
@@ -79,8 +99,8 @@ typedef struct tn_arch {
     size_t n_checks;
     tn_tensor_def *tensors;
     size_t n_tensors;
-    int embed_table;
-    const char *embed_scale; /* NULL: none */
+    int embed_table, embed_positions; /* positions -1: none */
+    const char *embed_scale;          /* NULL: none */
     tn_step *block, *head;
     size_t n_block, n_head;
 } tn_arch;
@@ -91,5 +111,8 @@ tn_status tn_arch_parse(const char *text, size_t size, const char *label, tn_are
 
 /* Index of a hyper-parameter by name, -1 if there is none. */
 int tn_arch_hparam(const tn_arch *arch, const char *name, size_t n);
+
+/* Index of a tensor by ID, -1 if there is none; NULL gives -1. */
+int tn_arch_tensor(const tn_arch *arch, const char *id);
 
 #endif

@@ -1,45 +1,32 @@
 /* From a description's steps to the graph. */
-#include <math.h>
+#include "build.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "model.h"
-
-typedef struct builder {
-    tn_model *m;
-    tn_graph *g;
-    tn_error *err;
-    tn_status status; /* the first failure */
-    int32_t layer;    /* -1 outside the block */
-    tn_rows rows;     /* of what is being computed */
-    tn_value_id x, h; /* the residual stream, and the value that steps transform */
-} builder;
-
-static uint32_t layer_index(const builder *b) {
+static uint32_t layer_index(const tn_builder *b) {
     return b->layer < 0 ? 0 : (uint32_t)b->layer;
 }
 
-static const tn_tensor *tensor(const builder *b, int def) {
+const tn_tensor *tn_build_tensor(const tn_builder *b, int def) {
     if (def < 0) return NULL;
     const bool per_layer = b->m->arch.tensors[def].per_layer;
     return b->m->tensors[(size_t)def * b->m->hparams.n_layers + (per_layer ? layer_index(b) : 0)];
 }
 
-static double number(builder *b, const char *expr, double absent) {
+double tn_build_number(tn_builder *b, const char *expr, double absent) {
     double v = absent;
     if (expr && !b->status) b->status = tn_model_eval(b->m, expr, layer_index(b), &v, b->err);
     return b->status ? absent : v;
 }
 
-static uint32_t whole(builder *b, const char *expr, uint32_t absent) {
+uint32_t tn_build_whole(tn_builder *b, const char *expr, uint32_t absent) {
     uint32_t v = absent;
     if (expr && !b->status) b->status = tn_model_eval_u32(b->m, expr, layer_index(b), &v, b->err);
     return b->status ? absent : v;
 }
 
-static void fail(builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void fail(builder *b, const char *format, ...) {
+void tn_build_fail(tn_builder *b, const char *format, ...) {
     if (b->status) return;
     char why[160];
     va_list args;
@@ -50,178 +37,169 @@ static void fail(builder *b, const char *format, ...) {
                         "architecture %s, layer %d: %s", b->m->arch.name, b->layer, why);
 }
 
-static uint32_t width_of(const builder *b, tn_value_id value) {
+static void out_of_memory(tn_builder *b) {
+    if (!b->status)
+        b->status =
+            tn_fail(b->err, TN_ERR_MEMORY, "cannot run model", tn_file_path(b->m->file), "out of memory");
+}
+
+uint32_t tn_build_width(const tn_builder *b, tn_value_id value) {
     return b->status ? 0 : b->g->values[value].width;
 }
 
-/* A vector of n floats; NULL where the step does not name one or an optional one is absent. A description that gives a tensor
- * of another shape is refused. */
-static const float *vector(builder *b, int def, uint32_t n) {
-    const tn_tensor *t = tensor(b, def);
+/* A description that gives a tensor of another shape is refused. */
+const float *tn_build_vector(tn_builder *b, int def, uint32_t n) {
+    const tn_tensor *t = tn_build_tensor(b, def);
     if (!t) return NULL;
-    if (b->m->arch.tensors[def].n_dims != 1 || t->dims[0] != n)
-        return fail(b, "tensor '%s' is not a vector of %u, as the step needs", b->m->arch.tensors[def].id, n),
-               NULL;
-    return (const float *)(const void *)t->data;
+    if (b->m->arch.tensors[def].n_dims == 1 && t->dims[0] == n) return (const float *)(const void *)t->data;
+    tn_build_fail(b, "tensor '%s' is not a vector of %u, as the step needs", b->m->arch.tensors[def].id, n);
+    return NULL;
 }
 
-static const float *needed_vector(builder *b, int def, uint32_t n) {
-    const float *v = vector(b, def, n);
-    if (!v) fail(b, "tensor '%s' is absent, and the step needs it", b->m->arch.tensors[def].id);
-    return v;
-}
-
-/* A matrix whose rows are k long; zero after a failure. */
-static tn_weight matrix(builder *b, int def, uint32_t k) {
-    const tn_tensor *t = tensor(b, def);
+tn_weight tn_build_matrix(tn_builder *b, int def, uint32_t k) {
+    const tn_tensor *t = tn_build_tensor(b, def);
     const char *id = b->m->arch.tensors[def].id;
-    if (!t) return fail(b, "tensor '%s' is absent, and the step needs it", id), (tn_weight){0};
-    if (b->m->arch.tensors[def].n_dims != 2 || t->dims[0] != k)
-        return fail(b, "tensor '%s' is not a matrix with rows of %u, as the step needs", id, k),
-               (tn_weight){0};
-    return (tn_weight){t->data, t->dtype, (uint32_t)t->dims[0], (uint32_t)t->dims[1]};
+    if (!t)
+        tn_build_fail(b, "tensor '%s' is absent, and the step needs it", id);
+    else if (b->m->arch.tensors[def].n_dims != 2 || t->dims[0] != k)
+        tn_build_fail(b, "tensor '%s' is not a matrix with rows of %u, as the step needs", id, k);
+    return b->status ? (tn_weight){0}
+                     : (tn_weight){t->data, t->dtype, (uint32_t)t->dims[0], (uint32_t)t->dims[1]};
 }
 
-/* After a failure nothing more is added, and the value is one that exists. */
-static tn_value_id add(builder *b, tn_op op) {
+tn_value_id tn_build_add(tn_builder *b, tn_op op) {
     op.layer = b->layer;
     op.rows = b->rows;
     const tn_value_id value = b->status ? 0 : tn_graph_add(b->g, op);
-    if (b->g->out_of_memory && !b->status)
-        b->status =
-            tn_fail(b->err, TN_ERR_MEMORY, "cannot run model", tn_file_path(b->m->file), "out of memory");
+    if (b->g->out_of_memory) out_of_memory(b);
     return value;
 }
 
-static tn_value_id linear(builder *b, tn_value_id x, int weight, int bias) {
-    const tn_weight w = matrix(b, weight, width_of(b, x));
-    tn_value_id y = add(b, (tn_op){.kind = TN_OP_MATMUL, .in = {x, -1, -1}, .weight = w});
-    const float *v = b->status ? NULL : vector(b, bias, w.n);
-    return v ? add(b, (tn_op){.kind = TN_OP_BIAS, .in = {y, -1, -1}, .bias = {v}}) : y;
+static tn_value_id add_bias(tn_builder *b, tn_value_id x, int def) {
+    const float *v = tn_build_vector(b, def, tn_build_width(b, x));
+    return v ? tn_build_add(b, (tn_op){.kind = TN_OP_BIAS, .in = {x, -1, -1}, .bias = {v}}) : x;
 }
 
-static void check_factors(builder *b, const tn_tensor *t, uint32_t n_pairs) {
-    const float *factors = t ? (const float *)(const void *)t->data : NULL;
-    for (uint32_t i = 0; t && !b->status && i < n_pairs; i++)
-        if (!(factors[i] > 0) || isinf(factors[i]))
-            b->status = tn_fail(b->err, TN_ERR_FORMAT, "cannot run model", tn_file_path(b->m->file),
-                                "tensor '%s': element %u is %g, expected a factor above 0", t->cname, i,
-                                (double)factors[i]);
+tn_value_id tn_build_linear(tn_builder *b, tn_value_id x, int weight, int bias) {
+    const tn_weight w = tn_build_matrix(b, weight, tn_build_width(b, x));
+    return add_bias(b, tn_build_add(b, (tn_op){.kind = TN_OP_MATMUL, .in = {x, -1, -1}, .weight = w}), bias);
 }
 
-static uint32_t rope_of(builder *b, const tn_step *step) {
-    tn_rope_config rope = {.halves = step->rope_pairs == TN_ROPE_HALVES, .factor = 1, .theta = 1};
-    if (step->rope_dim) {
-        rope.n_pairs = whole(b, step->rope_dim, 0) / 2;
-        rope.theta = number(b, step->rope_theta, 1);
-        rope.factor = number(b, step->rope_factor, 1);
-        rope.freq_factors = vector(b, step->freq_factors, rope.n_pairs);
-        if (rope.theta <= 0 || rope.factor <= 0) fail(b, "rotary base and factor must be above 0");
-        check_factors(b, tensor(b, step->freq_factors), rope.n_pairs);
-    }
-    return tn_graph_add_rope(b->g, rope);
+static tn_value_id scaled(tn_builder *b, tn_value_id x, const char *expr) {
+    const float factor = (float)tn_build_number(b, expr, 1);
+    return factor == 1.0f
+               ? x
+               : tn_build_add(b, (tn_op){.kind = TN_OP_SCALE, .in = {x, -1, -1}, .scale = {factor}});
 }
 
-static void check_attention(builder *b, const tn_attention_params *p, uint32_t n_pairs) {
-    if (b->status) return;
-    if (!p->n_kv_heads || p->n_heads % p->n_kv_heads)
-        fail(b, "the heads are not a multiple of the key-value heads");
-    else if (p->n_heads / p->n_kv_heads > 64)
-        fail(b, "more than 64 heads share a key-value head");
-    else if (p->head_dim % 8 || p->head_dim > 512)
-        fail(b, "the head size must be a multiple of 8, at most 512");
-    else if (n_pairs * 2 > p->head_dim)
-        fail(b, "the rotary dimensions exceed the head size");
-    else if ((p->q_norm || p->k_norm) && !(p->norm_eps > 0))
-        fail(b, "q_norm and k_norm need qk_norm_eps above 0");
+/* The weights of a norm that has none. */
+static const float *ones(tn_builder *b, uint32_t n) {
+    float *v = tn_arena_alloc(&b->m->arena, n, sizeof *v);
+    if (!v) out_of_memory(b);
+    for (uint32_t i = 0; v && i < n; i++) v[i] = 1;
+    return v;
 }
 
-static void attention(builder *b, const tn_step *step, bool last_layer) {
-    tn_attention_params p = {.n_heads = whole(b, step->heads, 0),
-                             .n_kv_heads = whole(b, step->kv_heads, 0),
-                             .head_dim = whole(b, step->head_dim, 0),
-                             .window = whole(b, step->window, 0),
-                             .scale = (float)number(b, step->scale, 0),
-                             .norm_eps = (float)number(b, step->qk_norm_eps, 0),
-                             .rope = rope_of(b, step),
-                             .outputs_only = last_layer};
-    p.q_norm = vector(b, step->q_norm, p.head_dim);
-    p.k_norm = vector(b, step->k_norm, p.head_dim);
-    if (b->status) return;
-    check_attention(b, &p, b->g->n_ropes ? b->g->ropes[p.rope].n_pairs : 0);
-    const uint64_t q_width = (uint64_t)p.n_heads * p.head_dim, kv_width = (uint64_t)p.n_kv_heads * p.head_dim;
-    const uint32_t width = width_of(b, b->h);
-    if (matrix(b, step->q, width).n != q_width || matrix(b, step->k, width).n != kv_width ||
-        matrix(b, step->v, width).n != kv_width)
-        fail(b, "the projections do not have the width of the heads");
-    if (b->status) return;
-    p.cache = tn_graph_add_cache(b->g, (tn_cache_shape){p.n_kv_heads, p.head_dim, p.window});
-    tn_value_id q = linear(b, b->h, step->q, step->q_bias);
-    tn_value_id k = linear(b, b->h, step->k, step->k_bias);
-    tn_value_id v = linear(b, b->h, step->v, step->v_bias);
-    tn_value_id parts = add(b, (tn_op){.kind = TN_OP_ATTENTION, .in = {q, k, v}, .attention = p});
-    if (last_layer) b->rows = TN_ROWS_OUTPUTS; /* only rows whose logits are asked for go on from here */
-    tn_value_id o = add(b, (tn_op){.kind = TN_OP_ATTN_JOIN, .in = {parts, -1, -1}, .attention = p});
-    b->h = linear(b, o, step->out, step->out_bias);
+tn_value_id tn_build_norm(tn_builder *b, tn_value_id x, const tn_step *step, int weight, int bias) {
+    const uint32_t width = tn_build_width(b, x);
+    const float *w = weight < 0 ? ones(b, width) : tn_build_vector(b, weight, width);
+    if (!w && weight >= 0)
+        tn_build_fail(b, "tensor '%s' is absent, and the step needs it", b->m->arch.tensors[weight].id);
+    const float eps = (float)tn_build_number(b, step->eps, 0);
+    if (!(eps > 0)) tn_build_fail(b, "the epsilon of a norm must be above 0");
+    const tn_op op = {
+        .kind = TN_OP_NORM, .in = {x, -1, -1}, .norm = {w, eps, step->norm_kind == TN_NORM_LAYER}};
+    return add_bias(b, tn_build_add(b, op), bias);
 }
 
-static void mlp(builder *b, const tn_step *step) {
-    tn_value_id gate = linear(b, b->h, step->gate, -1), up = linear(b, b->h, step->up, -1);
-    if (width_of(b, gate) != width_of(b, up)) fail(b, "gate and up are not of one width");
-    tn_value_id act = add(
-        b, (tn_op){.kind = TN_OP_GLU, .in = {gate, up, -1}, .glu = {step->activation == TN_ACTIVATION_GELU}});
-    b->h = linear(b, act, step->down, -1);
+static void mlp(tn_builder *b, const tn_step *step) {
+    const bool gated = step->gate >= 0;
+    const tn_value_id gate = gated ? tn_build_linear(b, b->h, step->gate, step->gate_bias) : -1;
+    const tn_value_id up = tn_build_linear(b, b->h, step->up, step->up_bias);
+    if (gated && tn_build_width(b, gate) != tn_build_width(b, up))
+        tn_build_fail(b, "gate and up are not of one width");
+    const tn_op op = {.kind = TN_OP_GLU,
+                      .in = {gated ? gate : up, gated ? up : -1, -1},
+                      .glu = {(tn_activation)step->activation}};
+    b->h = tn_build_linear(b, tn_build_add(b, op), step->down, step->down_bias);
 }
 
-static void norm(builder *b, const tn_step *step) {
-    const float *weight = needed_vector(b, step->weight, width_of(b, b->h));
-    const float eps = (float)number(b, step->eps, 0);
-    if (!(eps > 0)) fail(b, "the epsilon of a norm must be above 0");
-    b->h = add(b, (tn_op){.kind = TN_OP_NORM, .in = {b->h, -1, -1}, .norm = {weight, eps}});
+static tn_value_id sum(tn_builder *b, tn_value_id saved) {
+    if (saved < 0)
+        tn_build_fail(b, "a value is added that no step of this layer has saved");
+    else if (tn_build_width(b, saved) != tn_build_width(b, b->h))
+        tn_build_fail(b, "the residual stream and the value added to it are not of one width");
+    return tn_build_add(b, (tn_op){.kind = TN_OP_ADD, .in = {saved, b->h, -1}});
 }
 
-static void residual(builder *b) {
-    if (width_of(b, b->x) != width_of(b, b->h))
-        fail(b, "the residual stream and the value added to it are not of one width");
-    b->x = b->h = add(b, (tn_op){.kind = TN_OP_ADD, .in = {b->x, b->h, -1}});
+static void load(tn_builder *b, tn_value_id saved) {
+    if (saved < 0)
+        tn_build_fail(b, "a value is loaded that no step of this layer has saved");
+    else
+        b->h = saved;
 }
 
-static void logits(builder *b, const tn_step *step) {
-    b->g->logits = linear(b, b->h, step->weight, -1);
-    if (!b->status && width_of(b, b->g->logits) != b->m->hparams.n_vocab)
-        fail(b, "the logits are not as many as the vocabulary has tokens");
+static void logits(tn_builder *b, const tn_step *step) {
+    tn_value_id value = scaled(b, tn_build_linear(b, b->h, step->weight, step->bias), step->scale);
+    const double cap = tn_build_number(b, step->softcap, 0);
+    if (cap > 0)
+        value =
+            tn_build_add(b, (tn_op){.kind = TN_OP_SOFTCAP, .in = {value, -1, -1}, .softcap = {(float)cap}});
+    b->g->logits = value;
+    if (!b->status && tn_build_width(b, value) != b->m->hparams.n_vocab)
+        tn_build_fail(b, "the logits are not as many as the vocabulary has tokens");
 }
 
-static void build_step(builder *b, const tn_step *step, bool last_layer) {
+static void build_step(tn_builder *b, const tn_step *step) {
+    if (tn_build_number(b, step->when, 1) == 0) return;
     switch (step->kind) {
-    case TN_STEP_NORM: norm(b, step); break;
-    case TN_STEP_ATTENTION: attention(b, step, last_layer); break;
+    case TN_STEP_NORM: b->h = tn_build_norm(b, b->h, step, step->weight, step->bias); break;
+    case TN_STEP_ATTENTION: tn_build_attention(b, step); break;
     case TN_STEP_MLP: mlp(b, step); break;
-    case TN_STEP_RESIDUAL: residual(b); break;
+    case TN_STEP_RESIDUAL: b->saved[0] = b->h = sum(b, b->saved[0]); break;
+    case TN_STEP_SAVE: b->saved[step->value] = b->h; break;
+    case TN_STEP_LOAD: load(b, b->saved[step->value]); break;
+    case TN_STEP_ADD: b->h = sum(b, b->saved[step->value]); break;
+    case TN_STEP_SCALE: b->h = scaled(b, b->h, step->scale); break;
     case TN_STEP_LOGITS: logits(b, step); break;
     }
 }
 
+/* Steps see x and what they have saved themselves. */
+static void build_steps(tn_builder *b, const tn_step *steps, size_t n) {
+    for (int i = 1; i < TN_MAX_SAVED; i++) b->saved[i] = -1;
+    for (size_t s = 0; s < n && !b->status; s++) build_step(b, &steps[s]);
+}
+
+static tn_value_id embed(tn_builder *b) {
+    const tn_arch *arch = &b->m->arch;
+    const tn_weight table = tn_build_matrix(b, arch->embed_table, b->m->hparams.n_embd);
+    if (!b->status && table.n != b->m->hparams.n_vocab)
+        tn_build_fail(b, "the embedding table does not have a row for each token");
+    tn_value_id x =
+        tn_build_add(b, (tn_op){.kind = TN_OP_EMBED, .in = {-1, -1, -1}, .embed = {table, false}});
+    x = scaled(b, x, arch->embed_scale);
+    if (arch->embed_positions < 0) return x;
+    const tn_weight positions = tn_build_matrix(b, arch->embed_positions, b->m->hparams.n_embd);
+    b->g->n_positions = positions.n;
+    tn_value_id p =
+        tn_build_add(b, (tn_op){.kind = TN_OP_EMBED, .in = {-1, -1, -1}, .embed = {positions, true}});
+    return tn_build_add(b, (tn_op){.kind = TN_OP_ADD, .in = {x, p, -1}});
+}
+
 tn_status tn_model_build_graph(tn_model *m, tn_error *err) {
-    builder b = {.m = m, .g = &m->graph, .err = err, .layer = -1, .rows = TN_ROWS_TOKENS};
+    tn_builder b = {.m = m, .g = &m->graph, .err = err, .layer = -1, .rows = TN_ROWS_TOKENS};
     tn_graph_init(b.g, &m->arena);
-    const tn_weight table = matrix(&b, m->arch.embed_table, m->hparams.n_embd);
-    if (!b.status && table.n != m->hparams.n_vocab)
-        fail(&b, "the embedding table does not have a row for each token");
-    b.x = add(&b, (tn_op){.kind = TN_OP_EMBED, .in = {-1, -1, -1}, .weight = table});
-    if (m->arch.embed_scale)
-        b.x = add(&b, (tn_op){.kind = TN_OP_SCALE,
-                              .in = {b.x, -1, -1},
-                              .scale = {(float)number(&b, m->arch.embed_scale, 1)}});
-    b.h = b.x;
+    b.h = b.saved[0] = embed(&b);
     const uint32_t n_layers = m->hparams.n_layers;
     for (uint32_t i = 0; i < n_layers && !b.status; i++) {
         b.layer = (int32_t)i;
-        for (size_t s = 0; s < m->arch.n_block && !b.status; s++)
-            build_step(&b, &m->arch.block[s], i + 1 == n_layers);
+        b.last_layer = i + 1 == n_layers;
+        build_steps(&b, m->arch.block, m->arch.n_block);
+        b.h = b.saved[0];
     }
     b.layer = -1;
     b.rows = TN_ROWS_OUTPUTS;
-    for (size_t s = 0; s < m->arch.n_head && !b.status; s++) build_step(&b, &m->arch.head[s], true);
+    build_steps(&b, m->arch.head, m->arch.n_head);
     return b.status ? b.status : tn_graph_fuse(b.g, err);
 }

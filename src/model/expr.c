@@ -1,8 +1,11 @@
 #include "expr.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
+
+#include "../base/fmath.h"
 
 enum { MAX_DEPTH = 32 };
 
@@ -52,6 +55,9 @@ static double call(parser *s, const char *name, size_t n) {
     if (!take(s, ")")) return fail(s, "missing ')'");
     if (n == 2 && !memcmp(name, "if", n) && count == 3) return arg[0] != 0 ? arg[1] : arg[2];
     if (n == 4 && !memcmp(name, "sqrt", n) && count == 1) return sqrt(arg[0]);
+    if (n == 3 && !memcmp(name, "log", n) && count == 1)
+        return arg[0] >= DBL_MIN && arg[0] <= DBL_MAX ? tn_log(arg[0])
+                                                      : fail(s, "logarithm of a number that is not above 0");
     if (n == 3 && !memcmp(name, "min", n) && count == 2) return arg[0] < arg[1] ? arg[0] : arg[1];
     if (n == 3 && !memcmp(name, "max", n) && count == 2) return arg[0] > arg[1] ? arg[0] : arg[1];
     return fail(s, "unknown function, or a wrong number of arguments");

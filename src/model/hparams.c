@@ -12,6 +12,17 @@ typedef struct scope {
     size_t n_known; /* hyper-parameters read so far */
 } scope;
 
+/* "has.ID": whether the layer has the tensor. Only steps can ask, when all tensors are bound. */
+static bool has_tensor(const tn_model *m, uint32_t layer, const char *id, size_t n, double *value) {
+    for (size_t t = 0; m->tensors && t < m->arch.n_tensors; t++) {
+        const tn_tensor_def *def = &m->arch.tensors[t];
+        if (strncmp(def->id, id, n) != 0 || def->id[n]) continue;
+        *value = m->tensors[t * m->hparams.n_layers + (def->per_layer ? layer : 0)] != NULL;
+        return true;
+    }
+    return false;
+}
+
 static bool lookup(const void *user, const char *name, size_t n, double *value) {
     const scope *s = user;
     const tn_model *m = s->model;
@@ -19,6 +30,7 @@ static bool lookup(const void *user, const char *name, size_t n, double *value) 
     if (n == 1 && *name == 'i') return true;
     *value = m->hparams.n_vocab;
     if (n == 7 && !memcmp(name, "n_vocab", 7)) return true;
+    if (n > 4 && !memcmp(name, "has.", 4)) return has_tensor(m, s->layer, name + 4, n - 4, value);
     const char *dot = memchr(name, '.', n);
     int h = tn_arch_hparam(&m->arch, name, dot ? (size_t)(dot - name) : n);
     if (h < 0 || (size_t)h >= s->n_known) return false;

@@ -46,6 +46,9 @@ tn_status tn_model_read_hparams(tn_model *m, tn_error *err);                    
 tn_status tn_model_bind_tensors(tn_model *m, const tn_model_options *options, tn_error *err); /* tensors.c */
 tn_status tn_model_build_graph(tn_model *m, tn_error *err);                                   /* build.c */
 
+/* What this version lacks to run a file of an unknown architecture, step by step, as text (missing.c). */
+void tn_model_missing(const tn_model *m, char *text, size_t cap);
+
 /* Evaluates an expression of the description for a layer (0 outside the block); fails naming the expression. */
 tn_status tn_model_eval(const tn_model *m, const char *expr, uint32_t layer, double *value, tn_error *err);
 /* The same, for a whole number in [0, 2^32). */

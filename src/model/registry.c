@@ -21,13 +21,11 @@ static tn_status from_file(tn_model *m, const char *path, tn_error *err) {
 }
 
 static tn_status unknown(const tn_model *m, tn_error *err) {
-    char known[256] = "";
-    for (const tn_arch_source *a = tn_arch_builtin; a->name; a++) {
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", a->name);
-    }
+    char missing[320];
+    tn_model_missing(m, missing, sizeof missing);
     return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file),
-                   "key 'general.architecture': unknown architecture '%s' (known: %s)", m->arch_name, known);
+                   "key 'general.architecture': unknown architecture '%s'; what is missing: %s", m->arch_name,
+                   missing);
 }
 
 tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err) {

@@ -18,22 +18,33 @@ static void shape_text(char *dst, size_t cap, const uint64_t *dims, uint32_t n) 
         at += (size_t)snprintf(dst + at, cap - at, "%s%llu", i ? " x " : "", (unsigned long long)dims[i]);
 }
 
-static tn_status check_shape(const tn_model *m, const tn_tensor_def *def, const tn_tensor *t, uint32_t layer,
-                             tn_error *err) {
-    uint64_t want[4] = {1, 1, 1, 1};
+static tn_status wrong_shape(const tn_model *m, const char *name, const uint64_t *want, uint32_t n_want,
+                             const tn_tensor *found, tn_error *err) {
+    char expected[96], is[96];
+    shape_text(expected, sizeof expected, want, n_want);
+    shape_text(is, sizeof is, found->dims, found->n_dims);
+    return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                   "tensor '%s': expected shape %s, found %s", name, expected, is);
+}
+
+static tn_status eval_shape(const tn_model *m, const tn_tensor_def *def, uint32_t layer, uint64_t want[4],
+                            tn_error *err) {
+    for (uint32_t d = 0; d < 4; d++) want[d] = 1;
     for (uint32_t d = 0; d < def->n_dims; d++) {
         uint32_t n;
         tn_status s = tn_model_eval_u32(m, def->shape[d], layer, &n, err);
         if (s) return s;
         want[d] = n;
     }
-    if (memcmp(want, t->dims, sizeof want)) {
-        char expected[96], found[96];
-        shape_text(expected, sizeof expected, want, def->n_dims);
-        shape_text(found, sizeof found, t->dims, t->n_dims);
-        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
-                       "tensor '%s': expected shape %s, found %s", t->cname, expected, found);
-    }
+    return TN_OK;
+}
+
+static tn_status check(const tn_model *m, const tn_tensor_def *def, const tn_tensor *t, uint32_t layer,
+                       tn_error *err) {
+    uint64_t want[4];
+    tn_status s = eval_shape(m, def, layer, want, err);
+    if (s) return s;
+    if (memcmp(want, t->dims, sizeof want) != 0) return wrong_shape(m, t->cname, want, def->n_dims, t, err);
     if (tn_dtypes[t->dtype].act == TN_ACT_NONE)
         return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file),
                        "tensor '%s': type %s cannot be computed by this version", t->cname,
@@ -47,20 +58,41 @@ static tn_status check_shape(const tn_model *m, const tn_tensor_def *def, const 
     return TN_OK;
 }
 
+/* The rows of `whole` (of a vector: the elements) that the definition speaks of, as a tensor of their own. */
+static tn_status slice(tn_model *m, const tn_tensor_def *def, const tn_tensor *whole, uint32_t layer,
+                       const tn_tensor **out, tn_error *err) {
+    tn_tensor *part = tn_arena_alloc(&m->arena, 1, sizeof *part);
+    if (!part) return tn_fail(err, TN_ERR_MEMORY, "cannot run model", tn_file_path(m->file), "out of memory");
+    *part = *whole;
+    uint32_t row;
+    tn_status s = eval_shape(m, def, layer, part->dims, err);
+    if (s || (s = tn_model_eval_u32(m, def->row, layer, &row, err))) return s;
+    const uint32_t last = def->n_dims - 1;
+    const uint64_t n = part->dims[last], row_elems = last ? part->dims[0] : 1;
+    if (whole->n_dims != def->n_dims || (last && whole->dims[0] != row_elems) || row + n > whole->dims[last])
+        return wrong_shape(m, whole->cname, part->dims, def->n_dims, whole, err);
+    const uint64_t row_bytes = whole->n_bytes / whole->dims[last];
+    part->data = whole->data + row * row_bytes;
+    part->n_bytes = n * row_bytes;
+    *out = part;
+    return check(m, def, part, layer, err);
+}
+
 static tn_status bind(tn_model *m, size_t d, uint32_t layer, bool *used, tn_error *err) {
     const tn_tensor_def *def = &m->arch.tensors[d];
     const tn_tensor **slot = &m->tensors[d * m->hparams.n_layers + layer];
     char name[192];
-    layer_name(name, sizeof name, def->name, layer);
-    *slot = tn_file_tensor(m->file, name);
+    layer_name(name, sizeof name, def->name ? def->name : def->id, layer);
+    *slot = def->name ? tn_file_tensor(m->file, name) : NULL;
     if (*slot) {
         used[*slot - tn_file_tensor_at(m->file, 0)] = true;
-        return check_shape(m, def, *slot, layer, err);
+        return check(m, def, *slot, layer, err);
     }
     if (def->fallback >= 0) {
         const bool own = m->arch.tensors[def->fallback].per_layer;
         *slot = m->tensors[(size_t)def->fallback * m->hparams.n_layers + (own ? layer : 0)];
-        if (*slot) return check_shape(m, def, *slot, layer, err);
+        if (*slot && def->row) return slice(m, def, *slot, layer, slot, err);
+        if (*slot) return check(m, def, *slot, layer, err);
     }
     if (!def->optional)
         return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),

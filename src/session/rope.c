@@ -14,18 +14,27 @@ size_t tn_rope_tables_bytes(const tn_graph *graph, uint32_t n_batch) {
     return bytes;
 }
 
+static double frequency(const tn_rope_config *c, const float *factors, uint32_t i) {
+    double f = tn_pow(c->theta, -(double)i / c->n_pairs);
+    if (factors) f /= (double)factors[i];
+    if (!c->yarn) return f / c->factor;
+    const double ramp = (i - c->yarn_first) / (c->yarn_last - c->yarn_first);
+    const double scaled = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
+    return f / c->factor * scaled + f * (1 - scaled);
+}
+
 tn_status tn_rope_tables_init(tn_rope_tables *out, const tn_graph *graph, uint32_t n_batch, uint8_t *memory,
                               tn_arena *arena, tn_error *err) {
     out->tables = tn_arena_alloc(arena, graph->n_ropes, sizeof *out->tables);
     out->frequencies = tn_arena_alloc(arena, graph->n_ropes, sizeof *out->frequencies);
     for (uint32_t r = 0; r < graph->n_ropes; r++) {
         const tn_rope_config *c = &graph->ropes[r];
-        double *f = tn_arena_alloc(arena, c->n_pairs, sizeof *f);
+        double *f = tn_arena_alloc(arena, 2 * (size_t)c->n_pairs, sizeof *f);
         if (!out->tables || !out->frequencies || !f)
             return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL, "out of memory");
         for (uint32_t i = 0; i < c->n_pairs; i++) {
-            f[i] = tn_pow(c->theta, -(double)i / c->n_pairs) / c->factor;
-            if (c->freq_factors) f[i] /= (double)c->freq_factors[i];
+            f[i] = frequency(c, c->freq_factors, i);
+            f[c->n_pairs + i] = c->long_factors ? frequency(c, c->long_factors, i) : f[i];
         }
         out->frequencies[r] = f;
         out->tables[r] = (float *)(void *)memory;
@@ -34,16 +43,19 @@ tn_status tn_rope_tables_init(tn_rope_tables *out, const tn_graph *graph, uint32
     return TN_OK;
 }
 
-void tn_rope_tables_fill(const tn_rope_tables *rope, const tn_graph *graph, uint32_t pos, uint32_t n) {
+void tn_rope_tables_fill(const tn_rope_tables *rope, const tn_graph *graph, uint32_t pos, uint32_t n,
+                         bool is_long) {
     for (uint32_t r = 0; r < graph->n_ropes; r++) {
         const uint32_t n_pairs = graph->ropes[r].n_pairs;
+        const double magnitude = graph->ropes[r].magnitude;
+        const double *frequencies = rope->frequencies[r] + (is_long ? n_pairs : 0);
         for (uint32_t t = 0; t < n; t++) {
             float *cosines = rope->tables[r] + (size_t)t * 2 * n_pairs, *sines = cosines + n_pairs;
             for (uint32_t i = 0; i < n_pairs; i++) {
                 double s, c;
-                tn_sincos((double)(pos + t) * rope->frequencies[r][i], &s, &c);
-                cosines[i] = (float)c;
-                sines[i] = (float)s;
+                tn_sincos((double)(pos + t) * frequencies[i], &s, &c);
+                cosines[i] = (float)(c * magnitude);
+                sines[i] = (float)(s * magnitude);
             }
         }
     }

@@ -29,6 +29,9 @@ struct tn_session {
     uint32_t oldest;           /* first position that every ring still holds */
     uint32_t ring;             /* smallest capacity of a ring; 0: no sliding window */
     uint32_t window;           /* the largest window of those */
+    int32_t
+        *history; /* the tokens so far, kept where long sequences are computed in another way; else NULL */
+    bool is_long; /* the cache is that of a sequence longer than graph->long_above */
 };
 
 static uint32_t whole_chunks(uint64_t n) {
@@ -74,6 +77,10 @@ static tn_status measure(tn_session *s, tn_error *err) {
     const tn_limits limits = {whole_chunks(c->n_ctx), c->n_batch, c->n_outputs, c->n_threads};
     tn_status status = check_heads(s->graph, c->kv, err);
     if (status) return status;
+    if (s->graph->n_positions && c->n_ctx > s->graph->n_positions)
+        return tn_fail(err, TN_ERR_ARG, "cannot make the session", NULL,
+                       "the model has %u positions and no more, a context of %u was asked for",
+                       s->graph->n_positions, c->n_ctx);
     status = tn_plan_make(s->graph, &s->kernels, &limits, &s->arena, &s->plan, err);
     if (status) return status;
     uint64_t total = 0, head, bytes, private_bytes, logits_bytes;
@@ -131,7 +138,8 @@ static tn_status allocate(tn_session *s, tn_error *err) {
     s->kv_memory = tn_reserve(s->kv_bytes);
     s->scratch = tn_reserve(s->scratch_bytes);
     s->kv = tn_arena_alloc(&s->arena, s->graph->n_caches, sizeof *s->kv);
-    if (!s->kv_memory || !s->scratch || !s->kv)
+    if (s->graph->long_above) s->history = tn_arena_alloc(&s->arena, s->config.n_ctx, sizeof *s->history);
+    if (!s->kv_memory || !s->scratch || !s->kv || (s->graph->long_above && !s->history))
         return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL,
                        "%llu MiB for the cache of %u positions and %llu MiB of scratch were refused",
                        (unsigned long long)s->kv_bytes >> 20, s->config.n_ctx,
@@ -173,7 +181,8 @@ void tn_session_free(tn_session *s) {
 /* ---- Evaluation ------------------------------------------------------------------------------------------------ */
 
 static void run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs) {
-    tn_rope_tables_fill(&s->rope, s->graph, s->position, n);
+    tn_rope_tables_fill(&s->rope, s->graph, s->position, n, s->is_long);
+    if (s->history) memmove(s->history + s->position, ids, n * sizeof *ids);
     tn_run run = {
         .plan = &s->plan,
         .pool = s->pool,
@@ -233,10 +242,13 @@ static tn_status check_ids(const tn_session *s, const int32_t *ids, size_t n, ui
     return TN_OK;
 }
 
-tn_status tn_session_eval(tn_session *s, const int32_t *ids, size_t n, uint32_t n_outputs, tn_error *err) {
-    tn_status status = check_ids(s, ids, n, n_outputs, err);
-    if (status) return status;
-    s->n_rows = 0;
+/* How much of a call is done, in tokens; `counted` 0 while tokens are computed that are not the call's own. */
+typedef struct tn_progress {
+    size_t done, total, counted;
+} tn_progress;
+
+static tn_status eval_part(tn_session *s, const int32_t *ids, size_t n, size_t n_outputs, tn_progress *p,
+                           tn_error *err) {
     const size_t first_output = n - n_outputs;
     for (size_t at = 0; at < n;) {
         const size_t left = n - at, take = left < s->config.n_batch ? left : s->config.n_batch,
@@ -244,12 +256,48 @@ tn_status tn_session_eval(tn_session *s, const int32_t *ids, size_t n, uint32_t 
         const size_t outputs = end > first_output ? end - (at > first_output ? at : first_output) : 0;
         const uint32_t first_row = s->n_rows;
         run_batch(s, ids + at, (uint32_t)take, (uint32_t)outputs);
-        if ((status = check_finite(s, first_row, err))) return status;
+        tn_status status = check_finite(s, first_row, err);
+        if (status) return status;
         at = end;
-        if (s->config.progress && !s->config.progress(s->config.user, (uint32_t)at, (uint32_t)n) && at < n)
-            return tn_fail(err, TN_ERR_CANCELLED, "cancelled", NULL, "after %zu of %zu tokens", at, n);
+        p->done += take * p->counted;
+        if (s->config.progress &&
+            !s->config.progress(s->config.user, (uint32_t)p->done, (uint32_t)p->total) && p->done < p->total)
+            return tn_fail(err, TN_ERR_CANCELLED, "cancelled", NULL, "after %zu of %zu tokens", p->done,
+                           p->total);
     }
     return TN_OK;
+}
+
+/* The call makes the sequence longer than graph->long_above: it is computed again from its start as a long one, so that
+ * each logit is a matter of the tokens before it alone. Rows asked for at positions below are those of a short
+ * sequence and are computed first. */
+static tn_status eval_across(tn_session *s, const int32_t *ids, size_t n, size_t n_outputs, tn_error *err) {
+    const uint32_t above = s->graph->long_above;
+    const size_t before = above - s->position; /* tokens of this call that a short sequence can hold */
+    const size_t early = n - before < n_outputs ? n_outputs - (n - before) : 0;
+    tn_progress p = {0, n, 1};
+    tn_status status = early ? eval_part(s, ids, before, early, &p, err) : TN_OK;
+    if (status) return status;
+    memcpy(s->history + s->position, ids, (above - s->position) * sizeof *ids);
+    s->position = s->oldest = 0;
+    s->is_long = true;
+    p.counted = 0;
+    if (!(status = eval_part(s, s->history, above, 0, &p, err))) {
+        p = (tn_progress){before, n, 1};
+        status = eval_part(s, ids + before, n - before, n_outputs - early, &p, err);
+    }
+    if (status && s->position <= above) tn_session_truncate(s, 0);
+    return status;
+}
+
+tn_status tn_session_eval(tn_session *s, const int32_t *ids, size_t n, uint32_t n_outputs, tn_error *err) {
+    tn_status status = check_ids(s, ids, n, n_outputs, err);
+    if (status) return status;
+    s->n_rows = 0;
+    if (s->history && !s->is_long && n > s->graph->long_above - s->position)
+        return eval_across(s, ids, n, n_outputs, err);
+    tn_progress p = {0, n, 1};
+    return eval_part(s, ids, n, n_outputs, &p, err);
 }
 
 const float *tn_session_logits(const tn_session *s, uint32_t i) {
@@ -274,8 +322,9 @@ uint32_t tn_session_truncate(tn_session *s, uint32_t position) {
     if (position >= s->position) return s->position;
     const uint32_t needed =
         position > s->window ? position - s->window : 0; /* the oldest one the next token sees */
-    s->position = s->ring && needed < s->oldest ? 0 : position;
-    if (s->position == 0) s->oldest = 0;
+    const bool lost = (s->ring && needed < s->oldest) || (s->is_long && position <= s->graph->long_above);
+    s->position = lost ? 0 : position;
+    if (s->position == 0) s->oldest = 0, s->is_long = false;
     s->n_rows = 0;
     return s->position;
 }

@@ -46,7 +46,8 @@ const tn_session_config *tn_session_config_of(const tn_session *session);
 const char *tn_session_isa(const tn_session *session);
 uint32_t tn_session_n_barriers(const tn_session *session); /* inside programs so far, modulo 2^32 */
 
-/* Drops the tokens from position on; returns the position reached, 0 if a ring no longer holds what is needed. */
+/* Drops the tokens from position on; returns the position reached, 0 if the cache no longer holds what is needed: a ring has
+ * gone on, or the sequence was a long one (graph->long_above) and would no longer be. */
 uint32_t tn_session_truncate(tn_session *session, uint32_t position);
 
 #endif

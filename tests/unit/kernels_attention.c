@@ -77,6 +77,7 @@ static void check_attention(tn_kv_type kv, size_t head_dim, size_t n_q, regime k
                          .hi = hi,
                          .head_dim = head_dim,
                          .scale = 1.0f / sqrtf((float)head_dim),
+                         .softcap = rng_below(3) ? 0.0f : 0.5f + rng_float() * 0.4f,
                          .m = want.m,
                          .l = want.l,
                          .o = want.o,

@@ -24,8 +24,13 @@ ROW_CALL(rope_halves, t->rope_halves(d->y, d->cosines, d->sines, HEAD_DIM / 2))
 ROW_CALL(rope_adjacent, t->rope_adjacent(d->y, d->cosines, d->sines, HEAD_DIM / 2))
 ROW_CALL(add, t->add(d->y, d->a, d->b, N))
 ROW_CALL(scale, t->scale(d->y, d->a, 0.5f, N))
-ROW_CALL(silu_mul, t->silu_mul(d->y, d->a, d->b, N))
-ROW_CALL(gelu_mul, t->gelu_mul(d->y, d->a, d->b, N))
+ROW_CALL(silu, t->glu[TN_ACTIVATION_SILU](d->y, d->a, d->b, N))
+ROW_CALL(gelu, t->glu[TN_ACTIVATION_GELU](d->y, d->a, d->b, N))
+ROW_CALL(gelu_erf, t->glu[TN_ACTIVATION_GELU_ERF](d->y, d->a, d->b, N))
+ROW_CALL(relu, t->glu[TN_ACTIVATION_RELU](d->y, d->a, d->b, N))
+ROW_CALL(relu2, t->glu[TN_ACTIVATION_RELU2](d->y, d->a, d->b, N))
+ROW_CALL(layer_norm, t->layer_norm(d->y, d->a, d->b, N, 1e-5f))
+ROW_CALL(softcap, t->softcap(d->y, d->a, 30.0f, N))
 #undef ROW_CALL
 
 static void run_case(bench_case c) {
@@ -51,8 +56,13 @@ void bench_rows(void) {
         {"rope_adjacent", "64", HEAD_DIM, call_rope_adjacent},
         {"add", "2048", N, call_add},
         {"scale", "2048", N, call_scale},
-        {"silu_mul", "2048", N, call_silu_mul},
-        {"gelu_mul", "2048", N, call_gelu_mul},
+        {"silu", "2048", N, call_silu},
+        {"gelu", "2048", N, call_gelu},
+        {"gelu_erf", "2048", N, call_gelu_erf},
+        {"relu", "2048", N, call_relu},
+        {"relu2", "2048", N, call_relu2},
+        {"layer_norm", "2048", N, call_layer_norm},
+        {"softcap", "2048", N, call_softcap},
     };
     for (size_t i = 0; i < N_OF(rows); i++)
         run_case((bench_case){.row = rows[i].row,

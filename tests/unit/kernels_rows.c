@@ -42,18 +42,33 @@ static const float epsilons[] = {1e-5f, 1e-6f, 0.0f};
 static void run_rms_norm(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
     t->rms_norm(y, a, b, n, epsilons[n % 3]);
 }
+static void run_layer_norm(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
+    t->layer_norm(y, a, b, n, epsilons[n % 3]);
+}
+static void run_softcap(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
+    (void)b;
+    t->softcap(y, a, n % 2 ? 30.0f : 50.0f, n);
+}
 static void run_add(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
     t->add(y, a, b, n);
 }
 static void run_scale(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
     t->scale(y, a, b[0], n);
 }
-static void run_silu(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
-    t->silu_mul(y, a, b, n);
-}
-static void run_gelu(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
-    t->gelu_mul(y, a, b, n);
-}
+#define X(ACT)                                                                                               \
+    static void run_##ACT(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {         \
+        t->glu[TN_ACTIVATION_##ACT](y, a, b, n);                                                             \
+    }                                                                                                        \
+    static void run_##ACT##_alone(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) { \
+        (void)b;                                                                                             \
+        t->glu[TN_ACTIVATION_##ACT](y, a, NULL, n);                                                          \
+    }
+X(SILU)
+X(GELU)
+X(GELU_ERF)
+X(RELU)
+X(RELU2)
+#undef X
 
 typedef struct row_op {
     const char *name;
@@ -62,8 +77,21 @@ typedef struct row_op {
 } row_op;
 
 static const row_op row_ops[] = {
-    {"rms_norm", run_rms_norm, false}, {"add", run_add, true},       {"scale", run_scale, false},
-    {"silu_mul", run_silu, true},      {"gelu_mul", run_gelu, true},
+    {"rms_norm", run_rms_norm, false},
+    {"layer_norm", run_layer_norm, false},
+    {"add", run_add, true},
+    {"scale", run_scale, false},
+    {"softcap", run_softcap, false},
+    {"silu", run_SILU, true},
+    {"silu alone", run_SILU_alone, false},
+    {"gelu", run_GELU, true},
+    {"gelu alone", run_GELU_alone, false},
+    {"gelu_erf", run_GELU_ERF, true},
+    {"gelu_erf alone", run_GELU_ERF_alone, false},
+    {"relu", run_RELU, true},
+    {"relu alone", run_RELU_alone, false},
+    {"relu2", run_RELU2, true},
+    {"relu2 alone", run_RELU2_alone, false},
 };
 
 static void check_row_op(const row_op *op, size_t n, regime kind) {
@@ -112,13 +140,15 @@ void test_gated_units_equal_the_reference_over_all_floats(void **state) {
         for (size_t i = 0; i < N; i++, bits += step) gate[i] = float_of((uint32_t)bits), up[i] = 1.0f;
         FOR_EACH_VARIANT(isa) {
             float *y = guarded_take(&buf_y, N * sizeof *y, 0);
-            CASE("%s silu_mul, gates below %a", tn_isa_name((tn_isa)isa), (double)gate[N - 1]);
-            ref.silu_mul(want, gate, up, N);
-            variant[isa].silu_mul(y, gate, up, N);
-            check_floats(y, want, N);
-            CASE("%s gelu_mul, gates below %a", tn_isa_name((tn_isa)isa), (double)gate[N - 1]);
-            ref.gelu_mul(want, gate, up, N);
-            variant[isa].gelu_mul(y, gate, up, N);
+            for (int act = 0; act < TN_ACTIVATION_COUNT; act++) {
+                CASE("%s activation %d, gates below %a", tn_isa_name((tn_isa)isa), act, (double)gate[N - 1]);
+                ref.glu[act](want, gate, up, N);
+                variant[isa].glu[act](y, gate, up, N);
+                check_floats(y, want, N);
+            }
+            CASE("%s softcap, values below %a", tn_isa_name((tn_isa)isa), (double)gate[N - 1]);
+            ref.softcap(want, gate, 30.0f, N);
+            variant[isa].softcap(y, gate, 30.0f, N);
             check_floats(y, want, N);
         }
     }

@@ -40,6 +40,7 @@ static void expressions_mean_what_arithmetic_says(void **state) {
                 {"if(kind.yes, 1, 2)", 1},
                 {"sqrt(x * 3)", 6},
                 {"min(3, x) + max(3, x)", 15},
+                {"log(x) - log(3) - 2 * log(2)", 0},
                 {"0.5 * 8", 4},
                 {"10 - 3 - 2", 5},
                 {"2 * (3 + 4) % 5", 4}};
@@ -49,9 +50,9 @@ static void expressions_mean_what_arithmetic_says(void **state) {
         if (!tn_expr_eval(good[i].text, lookup, NULL, &v, &why)) fail_msg("%s: %s", good[i].text, why);
         if (v != good[i].value) fail_msg("%s gives %g", good[i].text, v);
     }
-    static const char *const bad[] = {"",      "1 +",         "(1",       "1 2",        "y",
-                                      "x / 0", "x % (3 - 3)", "if(1, 2)", "foo(1)",     "sqrt(1, 2)",
-                                      "1..2",  "kind.no",     "* 3",      "if(1,2,3,4)"};
+    static const char *const bad[] = {"",      "1 +",         "(1",       "1 2",         "y",
+                                      "x / 0", "x % (3 - 3)", "if(1, 2)", "foo(1)",      "sqrt(1, 2)",
+                                      "1..2",  "kind.no",     "* 3",      "if(1,2,3,4)", "log(0)"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (tn_expr_eval(bad[i], lookup, NULL, &v, &why)) fail_msg("'%s' was accepted", bad[i]);
     char deep[100001];
@@ -116,6 +117,11 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
     (void)state;
     tn_error err = {0};
     if (parse_with(-1, NULL, &err)) fail_msg("%s", err.message);
+    if (parse_with(15,
+                   "  - {norm: {eps: eps, kind: layer}, when: \"has.g && i < 2\"}\n  - save: y\n  - load: x\n"
+                   "  - add: y\n  - scale: 2 * sqrt(n_embd)\n  - {residual: , when: i}",
+                   &err))
+        fail_msg("%s", err.message);
     static const struct {
         int line;
         const char *text, *where, *why;
@@ -148,6 +154,16 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
         {17, "  - logits: {weight: table}", ":18:5", "logits ends the head"},
         {19, "  - norm: {weight: n, eps: eps}", ":20:20", "a layer's tensor outside the block"},
         {19, "  - residual", ":20:5", "logits ends the head"},
+        {19, "  - {logits: {weight: table}, when: 1}", ":20:5", "logits ends the head"},
+        {15, "  - load: y", ":16:11", "no step above saves 'y'"},
+        {15, "  - {residual: 3}", ":16:16", "nothing belongs behind 'residual'"},
+        {15, "  - {norm: {weight: n, eps: eps}, when: nope}", ":16:41", "nope"},
+        {15, "  - {norm: {weight: n, eps: eps}, residual: }", ":16:5", "expected a step"},
+        {15, "  - norm: {weight: n, eps: eps, kind: batch}", ":16:41", "unknown value of 'kind'"},
+        {13, "embed: {table: table, positions: nix}", ":14:34", "unknown tensor in 'positions'"},
+        {12, "  g: {shape: [n_embd, n_embd]}", ":13:6", "missing name"},
+        {12, "  g: {name: \"b.{i}.g\", shape: [n_embd, n_embd], row: 1}", ":13:6", "'row' needs 'or'"},
+        {7, "checks: [has.g]", ":8:10", "has.g"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         err = (tn_error){0};

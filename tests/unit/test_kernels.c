@@ -26,8 +26,9 @@ static void test_table_is_complete(void **state) {
             assert_int_equal(wanted, t->weight[type].gemm != NULL);
         }
         assert_true(t->quantize[TN_ACT_F32] && t->quantize[TN_ACT_Q8_32] && t->quantize[TN_ACT_Q8_256]);
-        assert_true(t->rms_norm && t->rope_halves && t->rope_adjacent && t->add && t->scale);
-        assert_true(t->silu_mul && t->gelu_mul && t->attn_join);
+        assert_true(t->rms_norm && t->layer_norm && t->rope_halves && t->rope_adjacent);
+        assert_true(t->add && t->scale && t->softcap && t->attn_join);
+        for (int act = 0; act < TN_ACTIVATION_COUNT; act++) assert_true(t->glu[act]);
         for (int kv = 0; kv < TN_KV_COUNT; kv++) assert_true(t->attn[kv] && t->kv_store[kv]);
     }
 }
@@ -53,12 +54,17 @@ static void print_left(const tn_kernels *t) {
     PRINT_LEFT(quantize[TN_ACT_Q8_32])
     PRINT_LEFT(quantize[TN_ACT_Q8_256])
     PRINT_LEFT(rms_norm)
+    PRINT_LEFT(layer_norm)
     PRINT_LEFT(rope_halves)
     PRINT_LEFT(rope_adjacent)
     PRINT_LEFT(add)
     PRINT_LEFT(scale)
-    PRINT_LEFT(silu_mul)
-    PRINT_LEFT(gelu_mul)
+    PRINT_LEFT(softcap)
+    PRINT_LEFT(glu[TN_ACTIVATION_SILU])
+    PRINT_LEFT(glu[TN_ACTIVATION_GELU])
+    PRINT_LEFT(glu[TN_ACTIVATION_GELU_ERF])
+    PRINT_LEFT(glu[TN_ACTIVATION_RELU])
+    PRINT_LEFT(glu[TN_ACTIVATION_RELU2])
     PRINT_LEFT(attn_join)
 #undef PRINT_LEFT
     for (int kv = 0; kv < TN_KV_COUNT; kv++) {

@@ -309,6 +309,25 @@ static void test_rms_norm_by_its_formula(void **state) {
     }
 }
 
+static void test_layer_norm_by_its_formula(void **state) {
+    (void)state;
+    for (size_t n = 2; n <= N; n += n < 40 ? 1 : 331) {
+        double sum = 0, squares = 0;
+        fill_floats(in_a, n, ORDINARY);
+        fill_floats(in_b, n, ORDINARY);
+        for (size_t i = 0; i < n; i++) sum += (double)in_a[i];
+        for (size_t i = 0; i < n; i++) squares += pow((double)in_a[i] - sum / (double)n, 2);
+        const double deviation = sqrt(squares / (double)n + (double)1e-5f);
+        ref.layer_norm(out, in_a, in_b, n, 1e-5f);
+        for (size_t i = 0; i < n;
+             i++) { /* the mean is subtracted: its error counts, not that of the result */
+            double want = ((double)in_a[i] - sum / (double)n) / deviation * (double)in_b[i];
+            double slack = 3e-6 * (fabs(want) + fabs(sum / (double)n) / deviation * fabs((double)in_b[i]));
+            check_near("layer_norm", i, out[i], want, slack + 1e-6 * fabs((double)in_b[i]));
+        }
+    }
+}
+
 static void check_rope(bool adjacent, size_t n_pairs) {
     float c[64], s[64];
     fill_floats(in_a, 2 * n_pairs, ORDINARY);
@@ -340,17 +359,34 @@ static void test_rope_rotates_each_pair(void **state) {
 static void test_gated_units_by_their_formulas(void **state) {
     (void)state;
     for (size_t i = 0; i < N; i++) in_a[i] = rng_float() * 30.0f, in_b[i] = rng_float();
-    ref.silu_mul(out, in_a, in_b, N);
+    ref.glu[TN_ACTIVATION_SILU](out, in_a, in_b, N);
     for (size_t i = 0; i < N; i++) {
         double g = in_a[i], want = g / (1 + exp(-g)) * (double)in_b[i];
         check_near("silu", i, out[i], want, 1e-6 * fabs(want));
     }
-    ref.gelu_mul(out, in_a, in_b, N);
+    ref.glu[TN_ACTIVATION_GELU](out, in_a, in_b, N);
     for (size_t i = 0; i < N; i++) { /* the published form; its 1 + tanh loses digits that ours keeps */
         double g = in_a[i], z = 0.7978845608028654 * (g + 0.044715 * g * g * g);
         double want = 0.5 * g * (1 + tanh(z)) * (double)in_b[i];
         check_near("gelu", i, out[i], want, 1e-5 * fabs(want) + 1e-14);
     }
+    ref.glu[TN_ACTIVATION_GELU_ERF](out, in_a, in_b, N);
+    for (size_t i = 0; i < N; i++) { /* the error of z * z in exp grows with it; below 1e-37 exp is 0 */
+        double g = in_a[i], want = 0.5 * g * erfc(-g / sqrt(2)) * (double)in_b[i];
+        check_near("gelu_erf", i, out[i], want, (3e-7 + 2e-7 * g * g) * fabs(want) + 1e-36);
+    }
+    ref.glu[TN_ACTIVATION_RELU2](out, in_a, NULL, N);
+    for (size_t i = 0; i < N; i++) assert_true(out[i] == (in_a[i] > 0 ? in_a[i] * in_a[i] : 0));
+    ref.glu[TN_ACTIVATION_RELU](out, in_a, in_b, N);
+    for (size_t i = 0; i < N; i++) assert_true(out[i] == (in_a[i] > 0 ? in_a[i] * in_b[i] : 0));
+}
+
+static void test_softcap_is_a_scaled_tanh(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N; i++) in_a[i] = rng_float() * 300.0f;
+    ref.softcap(out, in_a, 30.0f, N);
+    for (size_t i = 0; i < N; i++)
+        check_near("softcap", i, out[i], 30 * tanh((double)in_a[i] / 30), 30 * 3e-7);
 }
 
 static void test_add_and_scale(void **state) {
@@ -495,8 +531,10 @@ int main(void) {
         cmocka_unit_test(test_products_equal_those_of_dequantized_values),
         cmocka_unit_test(test_float_products_join_their_stripes_as_written),
         cmocka_unit_test(test_rms_norm_by_its_formula),
+        cmocka_unit_test(test_layer_norm_by_its_formula),
         cmocka_unit_test(test_rope_rotates_each_pair),
         cmocka_unit_test(test_gated_units_by_their_formulas),
+        cmocka_unit_test(test_softcap_is_a_scaled_tanh),
         cmocka_unit_test(test_add_and_scale),
         cmocka_unit_test(test_chunked_attention_equals_the_textbook_softmax),
         cmocka_unit_test(test_join_with_nothing),

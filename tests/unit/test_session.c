@@ -146,6 +146,41 @@ static void truncation_gives_the_bits_of_a_fresh_session(void **state) {
     tn_model_close(m);
 }
 
+/* Another rotation of the whole above 40 tokens: whatever the calls, a sequence of 41 has the bits of one computed as a
+ * long one from its start, one of 40 those of a model that knows no long ones; and it is the way back that recomputes. */
+static void a_sequence_becomes_long_as_a_whole(void **state) {
+    (void)state;
+    tn_model *plain = tiny_open(&tiny_llama), *m = tiny_open(&tiny_llama);
+    float factors[64];
+    for (int i = 0; i < 64; i++) factors[i] = 1.0f + (float)i;
+    m->graph.ropes[0].long_factors = factors;
+    m->graph.long_above = 40;
+    int32_t ids[100];
+    make_ids(ids, 100, m->hparams.n_vocab);
+    tn_session *whole = new_session(m, 128, 100, 1), *steps = new_session(m, 128, 8, 2),
+               *never = new_session(plain, 128, 100, 1);
+    for (size_t n = 1; n <= 100; n++) {
+        eval(steps, ids + n - 1, 1);
+        if (n != 39 && n != 40 && n != 41 && n != 100) continue;
+        assert_int_equal(tn_session_truncate(whole, 0), 0);
+        assert_int_equal(tn_session_truncate(never, 0), 0);
+        eval(whole, ids, n);
+        eval(never, ids, n);
+        assert_memory_equal(tn_session_logits(steps, 0), tn_session_logits(whole, 0), row_bytes(m));
+        const bool same = !memcmp(tn_session_logits(never, 0), tn_session_logits(whole, 0), row_bytes(m));
+        assert_int_equal(same, n <= 40);
+    }
+    assert_int_equal(tn_session_truncate(steps, 60), 60);
+    eval(steps, ids + 60, 40);
+    assert_memory_equal(tn_session_logits(steps, 0), tn_session_logits(whole, 0), row_bytes(m));
+    assert_int_equal(tn_session_truncate(steps, 40), 0); /* the cache is a long sequence's */
+    tn_session_free(whole);
+    tn_session_free(steps);
+    tn_session_free(never);
+    tn_model_close(m);
+    tn_model_close(plain);
+}
+
 static void rows_of_logits_are_those_of_single_evals(void **state) {
     (void)state;
     tn_model *m = tiny_open(&tiny_llama);
@@ -219,6 +254,7 @@ int main(void) {
         cmocka_unit_test(decode_and_prefill_allocate_nothing),
         cmocka_unit_test(logits_do_not_depend_on_cuts_or_threads),
         cmocka_unit_test(truncation_gives_the_bits_of_a_fresh_session),
+        cmocka_unit_test(a_sequence_becomes_long_as_a_whole),
         cmocka_unit_test(rows_of_logits_are_those_of_single_evals),
         cmocka_unit_test(errors_leave_the_session_usable),
     };

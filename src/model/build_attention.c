@@ -1,0 +1,166 @@
+/* The attention step: projections, norms of q and k, rotation, cache. */
+#include <math.h>
+
+#include "../base/fmath.h"
+#include "build.h"
+
+enum {
+    MAX_HEADS_OF_ONE = 64,
+    MAX_HEAD_DIM = 512
+}; /* what the kernels take: TN_ATTN_MAX_Q, TN_ATTN_MAX_DIM */
+
+/* ---- Rotation ------------------------------------------------------------------------------------------------ */
+
+/* A vector of factors that frequencies are divided by. */
+static const float *factors(tn_builder *b, int def, uint32_t n_pairs) {
+    const float *v = tn_build_vector(b, def, n_pairs);
+    for (uint32_t i = 0; v && i < n_pairs; i++) {
+        if (v[i] > 0 && !isinf(v[i])) continue;
+        if (!b->status)
+            b->status = tn_fail(b->err, TN_ERR_FORMAT, "cannot run model", tn_file_path(b->m->file),
+                                "tensor '%s': element %u is %g, expected a factor above 0",
+                                tn_build_tensor(b, def)->cname, i, (double)v[i]);
+    }
+    return v;
+}
+
+/* The pair, as a real number, that turns `turns` times over the original context. */
+static double pair_of_turns(const tn_rope_config *rope, double original, double turns) {
+    const double two_pi = 6.28318530717958648;
+    return rope->n_pairs * tn_log(original / (turns * two_pi)) / tn_log(rope->theta);
+}
+
+static void add_yarn(tn_builder *b, const tn_step *step, tn_rope_config *rope) {
+    const double original = tn_build_number(b, step->yarn_original, 0);
+    const double fast = tn_build_number(b, step->yarn_beta_fast, 0),
+                 slow = tn_build_number(b, step->yarn_beta_slow, 0);
+    if (b->status || original == 0) return;
+    if (!(original > 0) || !(slow > 0) || !(fast >= slow) || rope->theta <= 1) {
+        tn_build_fail(
+            b, "yarn needs an original context and beta_slow above 0, beta_fast not below, theta above 1");
+        return;
+    }
+    const double first = floor(pair_of_turns(rope, original, fast)),
+                 last = ceil(pair_of_turns(rope, original, slow)), end = 2.0 * rope->n_pairs - 1;
+    rope->yarn = true;
+    rope->yarn_first = first > 0 ? first : 0;
+    rope->yarn_last = last < end ? last : end;
+    if (rope->yarn_first == rope->yarn_last) rope->yarn_last += 0.001;
+}
+
+static void add_long_factors(tn_builder *b, const tn_step *step, tn_rope_config *rope) {
+    rope->long_factors = factors(b, step->long_factors, rope->n_pairs);
+    if (!rope->long_factors) return;
+    const uint32_t above = tn_build_whole(b, step->long_above, 0);
+    if (b->status) return;
+    if (above == 0 || (b->g->long_above && b->g->long_above != above))
+        tn_build_fail(b,
+                      "the length above which rotations change must be above 0 and the same for all layers");
+    b->g->long_above = above;
+}
+
+static tn_rope_config rope_of(tn_builder *b, const tn_step *step) {
+    tn_rope_config rope = {
+        .halves = step->rope_pairs == TN_ROPE_HALVES, .factor = 1, .theta = 1, .magnitude = 1};
+    if (!step->rope_dim || (rope.n_pairs = tn_build_whole(b, step->rope_dim, 0) / 2) == 0) return rope;
+    rope.theta = tn_build_number(b, step->rope_theta, 1);
+    rope.factor = tn_build_number(b, step->rope_factor, 1);
+    rope.magnitude = tn_build_number(b, step->rope_magnitude, 1);
+    rope.freq_factors = factors(b, step->freq_factors, rope.n_pairs);
+    if (rope.theta <= 0 || rope.factor <= 0 || rope.magnitude <= 0)
+        tn_build_fail(b, "rotary base, factor and magnitude must be above 0");
+    if (step->long_above) add_long_factors(b, step, &rope);
+    if (step->yarn_original) add_yarn(b, step, &rope);
+    return rope;
+}
+
+/* ---- The step ------------------------------------------------------------------------------------------------ */
+
+static void check(tn_builder *b, const tn_attention_params *p, uint32_t n_pairs) {
+    if (b->status) return;
+    if (!p->n_kv_heads || p->n_heads % p->n_kv_heads)
+        tn_build_fail(b, "the heads are not a multiple of the key-value heads");
+    else if (p->n_heads / p->n_kv_heads > MAX_HEADS_OF_ONE)
+        tn_build_fail(b, "more than %d heads share a key-value head", MAX_HEADS_OF_ONE);
+    else if (p->head_dim % 8 || p->head_dim > MAX_HEAD_DIM)
+        tn_build_fail(b, "the head size must be a multiple of 8, at most %d", MAX_HEAD_DIM);
+    else if (n_pairs * 2 > p->head_dim)
+        tn_build_fail(b, "the rotary dimensions exceed the head size");
+    else if ((p->q_norm || p->k_norm) && !(p->norm_eps > 0))
+        tn_build_fail(b, "the epsilon of a norm must be above 0");
+}
+
+static void check_projections(tn_builder *b, const tn_step *step, const tn_attention_params *p) {
+    const uint64_t q_width = (uint64_t)p->n_heads * p->head_dim,
+                   kv_width = (uint64_t)p->n_kv_heads * p->head_dim;
+    const uint32_t width = tn_build_width(b, b->h);
+    if (tn_build_matrix(b, step->q, width).n != q_width || tn_build_matrix(b, step->k, width).n != kv_width ||
+        tn_build_matrix(b, step->v, width).n != kv_width)
+        tn_build_fail(b, "the projections do not have the width of the heads");
+}
+
+/* q or k: projected, and normed over the whole width where the step says so. */
+static tn_value_id project(tn_builder *b, const tn_step *step, int weight, int bias, int norm) {
+    tn_value_id value = tn_build_linear(b, b->h, weight, bias);
+    const bool whole = step->norm_span == TN_NORM_ALL && tn_build_tensor(b, norm);
+    return whole ? tn_build_norm(b, value, step, norm, -1) : value;
+}
+
+static tn_value_id temper(tn_builder *b, const tn_step *step, tn_value_id q) {
+    const double beta = tn_build_number(b, step->temper_beta, 0);
+    if (beta == 0) return q;
+    const uint32_t length = tn_build_whole(b, step->temper_length, 0);
+    if (!length) tn_build_fail(b, "the length of the temperature must be above 0");
+    return tn_build_add(b, (tn_op){.kind = TN_OP_TEMPER, .in = {q, -1, -1}, .temper = {beta, length}});
+}
+
+/* The weights of a norm on heads: a vector for all, or a row for each. */
+static const float *head_norm(tn_builder *b, int def, tn_attention_params *p, uint32_t n_heads) {
+    const tn_tensor *t = tn_build_tensor(b, def);
+    if (!t || b->m->arch.tensors[def].n_dims == 1) return tn_build_vector(b, def, p->head_dim);
+    const tn_weight rows = tn_build_matrix(b, def, p->head_dim);
+    if (!b->status && (rows.n != n_heads || rows.dtype != TN_DTYPE_F32 || (uintptr_t)rows.data % 4))
+        tn_build_fail(b, "tensor '%s' is not a row of F32 for each of %u heads, as the step needs",
+                      b->m->arch.tensors[def].id, n_heads);
+    p->norm_own = true;
+    return (const float *)(const void *)rows.data;
+}
+
+static void set_head_norms(tn_builder *b, const tn_step *step, tn_attention_params *p) {
+    p->norm_eps = (float)tn_build_number(b, step->eps, 0);
+    p->norm_layer = step->norm_kind == TN_NORM_LAYER;
+    p->norm_last = step->norm_place == TN_NORM_AFTER_ROPE;
+    if (step->norm_span == TN_NORM_ALL) {
+        if (p->norm_last) tn_build_fail(b, "a norm over the whole width cannot stand behind the rotation");
+        return;
+    }
+    p->q_norm = head_norm(b, step->q_norm, p, p->n_heads);
+    const bool own = p->norm_own;
+    p->k_norm = head_norm(b, step->k_norm, p, p->n_kv_heads);
+    if (p->q_norm && p->k_norm && own != p->norm_own)
+        tn_build_fail(b, "the norms of q and k must both have a row for each head, or neither");
+}
+
+void tn_build_attention(tn_builder *b, const tn_step *step) {
+    tn_attention_params p = {.n_heads = tn_build_whole(b, step->heads, 0),
+                             .n_kv_heads = tn_build_whole(b, step->kv_heads, 0),
+                             .head_dim = tn_build_whole(b, step->head_dim, 0),
+                             .window = tn_build_whole(b, step->window, 0),
+                             .scale = (float)tn_build_number(b, step->scale, 0),
+                             .softcap = (float)tn_build_number(b, step->softcap, 0),
+                             .outputs_only = b->last_layer};
+    const tn_rope_config rope = rope_of(b, step);
+    set_head_norms(b, step, &p);
+    check(b, &p, rope.n_pairs);
+    check_projections(b, step, &p);
+    if (b->status) return;
+    p.rope = tn_graph_add_rope(b->g, rope);
+    p.cache = tn_graph_add_cache(b->g, (tn_cache_shape){p.n_kv_heads, p.head_dim, p.window});
+    tn_value_id q = temper(b, step, project(b, step, step->q, step->q_bias, step->q_norm));
+    tn_value_id k = project(b, step, step->k, step->k_bias, step->k_norm);
+    tn_value_id v = tn_build_linear(b, b->h, step->v, step->v_bias);
+    tn_value_id parts = tn_build_add(b, (tn_op){.kind = TN_OP_ATTENTION, .in = {q, k, v}, .attention = p});
+    if (b->last_layer) b->rows = TN_ROWS_OUTPUTS; /* only rows whose logits are asked for go on from here */
+    tn_value_id o = tn_build_add(b, (tn_op){.kind = TN_OP_ATTN_JOIN, .in = {parts, -1, -1}, .attention = p});
+    b->h = tn_build_linear(b, o, step->out, step->out_bias);
+}
