@@ -8,6 +8,7 @@ import collections
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -20,7 +21,7 @@ try:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     from tokenizer_reference import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, Tern
-    from tokenizer_rules import GROUPS, MARKED_NAMES
+    from tokenizer_rules import GROUPS, MARKED_NAMES, RULES
     from tokenizer_texts import SCRIPTS, random_text
 except ImportError as error:
     print(f"skipped: {error}")
@@ -338,6 +339,21 @@ def check_rwkv(folder, training, texts):
         check_runs("rwkv", tern)
 
 
+# ---- Names -----------------------------------------------------------------------------------------------------
+
+def check_names():
+    """A name in the engine's table has a rule here and a line in the documentation, once each."""
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    with open(os.path.join(root, "src/text/pretok_table.c"), encoding="utf-8") as file:
+        rows = re.findall(r"\.names = \{([^}]*)\}", file.read())
+    with open(os.path.join(root, "docs/TOKENIZERS.md"), encoding="utf-8") as file:
+        documented = [name.strip() for line in file if line.startswith("| ") for name in line.split("|")[1].split(",")]
+    known = re.findall(r'"([^"]+)"', " ".join(rows))
+    check(sorted(known) == sorted([*RULES, *MARKED_NAMES]), f"names in the table and not here, or here only: "
+          f"{set(known) ^ {*RULES, *MARKED_NAMES}}")
+    check(all(documented.count(name) == 1 for name in known), "a name is not documented once")
+
+
 # ---- Time ------------------------------------------------------------------------------------------------------
 
 def check_runs(name, tern, long=LONG_RUN):
@@ -370,6 +386,7 @@ def main():
             run(folder, training, texts)
             print(f"{name}: {time.perf_counter() - start:.1f} s, {len(failures)} failures so far", flush=True)
         check_merges_of_whole_words(folder)
+    check_names()
     print(f"{len(GROUPS)} rules and {len(RUN_CHARS)} runs, {N_STRINGS} texts each, {len(failures)} failures")
     return 1 if failures else 0
 

@@ -6,13 +6,13 @@
 
 /* ---- Pieces that several patterns share ---------------------------------------------------------------- */
 
+#define HEAD               "[^\\r\\n\\p{L}\\p{N}]?" /* of a word: one space or sign */
+#define LETTERS            HEAD "\\p{L}+"
 #define SUFFIX             "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define LETTERS            "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
 #define SPACES             "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define SYMBOLS_AND_SPACES " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES
 #define UPPER              "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER              "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define HEAD               "[^\\r\\n\\p{L}\\p{N}]?"
 
 /* ---- Patterns ------------------------------------------------------------------------------------------ */
 
@@ -26,8 +26,7 @@
 /* Qwen/Qwen2-7B: as Llama 3, digits one by one. */
 #define QWEN2 SUFFIX "|" LETTERS "|\\p{N}|" SYMBOLS_AND_SPACES
 /* Qwen/Qwen3.5: combining marks belong to the letters. */
-#define QWEN35                                                                                               \
-    SUFFIX "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES
+#define QWEN35 SUFFIX "|" HEAD "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES
 /* openai/tiktoken, tiktoken_ext/openai_public.py, o200k_base. */
 #define O200K_WORDS HEAD UPPER "*" LOWER "+" SUFFIX "?|" HEAD UPPER "+" LOWER "*" SUFFIX "?|"
 #define O200K       O200K_WORDS "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
@@ -90,10 +89,11 @@
            "\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|"     \
            "\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s"
 /* tencent/Youtu-LLM-2B. */
+#define YOUTU_PUNCTUATION                                                                                    \
+    "[\\x{FF01}\\x{2026}\\x{201C}\\x{201D}\\x{2018}\\x{2019}\\x{2014}"                                       \
+    "\\x{FF1A}\\x{FF1B}\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+"
 #define YOUTU_SCRIPTS                                                                                        \
-    "[\\x{AC00}-\\x{D7A3}\\x{3131}-\\x{318E}]+|[\\x{FF01}\\x{2026}\\x{201C}\\x{201D}\\x{2018}\\x{2019}\\x{"  \
-    "2014}\\x{FF1A}\\x{FF1B}\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+|[\\x{3105}-\\x{312F}]+"        \
-    "|" KANA_AND_HAN
+    "[\\x{AC00}-\\x{D7A3}\\x{3131}-\\x{318E}]+|" YOUTU_PUNCTUATION "|[\\x{3105}-\\x{312F}]+|" KANA_AND_HAN
 #define YOUTU O200K_WORDS "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
 /* CohereLabs/tiny-aya-base: digits before the end of a word in threes from the right. Published as one pattern,
  * \d{1,3}(?=(?:\d{3})*\b), which looks at the whole number from each of its digits; here the number is found first and
