@@ -1,5 +1,5 @@
-/* Attention over one chunk of the KV cache, written once for 8 and 16 lanes: attention_avx2.c and attention_avx512.c
- * define their vectors (tn_vf and its operations), then include this file.
+/* Attention over one chunk of the KV cache, written once for 8 and 16 lanes: the including file,
+ * attention_avx2.c or attention_avx512.c, defines its vectors (tn_vf and its operations) first.
  *
  * Three passes over the chunk: all scores, each row's softmax, all outputs. With many rows (prefill) the keys are
  * widened and transposed once into scratch, so that lanes are positions and a dot's eight stripes are eight vectors
