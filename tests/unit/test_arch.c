@@ -159,7 +159,7 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
         {15, "  - {residual: 3}", ":16:16", "nothing belongs behind 'residual'"},
         {15, "  - {norm: {weight: n, eps: eps}, when: nope}", ":16:41", "nope"},
         {15, "  - {norm: {weight: n, eps: eps}, residual: }", ":16:5", "expected a step"},
-        {15, "  - norm: {weight: n, eps: eps, kind: batch}", ":16:41", "unknown value of 'kind'"},
+        {15, "  - norm: {weight: n, eps: eps, kind: batch}", ":16:39", "unknown value of 'kind'"},
         {13, "embed: {table: table, positions: nix}", ":14:34", "unknown tensor in 'positions'"},
         {12, "  g: {shape: [n_embd, n_embd]}", ":13:6", "missing name"},
         {12, "  g: {name: \"b.{i}.g\", shape: [n_embd, n_embd], row: 1}", ":13:6", "'row' needs 'or'"},
