@@ -61,7 +61,7 @@ TN_INLINE tn_vf tn_vf_within(tn_vf a, tn_vf b, int j, int lo, int hi) {
     const __m512i at = _mm512_add_epi32(
         _mm512_set1_epi32(j), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     const __mmask16 from = _mm512_cmpge_epi32_mask(at, _mm512_set1_epi32(lo));
-    const __mmask16 to = _mm512_cmplt_epi32_mask(at, _mm512_set1_epi32(hi));
+    const __mmask16 to = _mm512_cmpgt_epi32_mask(_mm512_set1_epi32(hi), at);
     return _mm512_mask_mov_ps(b, (__mmask16)(from & to), a);
 }
 
