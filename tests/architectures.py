@@ -51,7 +51,7 @@ class Case:
     features: dict = dataclasses.field(default_factory=dict)
     norm_mean: float = 1.0  # of norm weights in the checkpoint
     n_ids: int = 24
-    switch: int = 0  # longer sequences are computed in another way as a whole: positions below are of a sequence this long
+    switch: int = 0  # longer sequences are computed in another way as a whole: rows below are of one this long
 
 
 # ---- What converters write ------------------------------------------------------------------------------------------
@@ -185,7 +185,8 @@ CONV1D = (".c_attn.weight", ".c_proj.weight", ".c_fc.weight")
 
 def phi3_keys(c):
     parameters = c["rope_parameters"]
-    keys = rope_dimensions(c) | {"rope.scaling.original_context_length": ("u32", PHI["original_max_position_embeddings"])}
+    keys = rope_dimensions(c)
+    keys["rope.scaling.original_context_length"] = ("u32", PHI["original_max_position_embeddings"])
     keys["attention.sliding_window"] = ("u32", c["sliding_window"] or 0)
     if parameters["rope_type"] == "longrope":
         original = parameters["original_max_position_embeddings"]
@@ -224,8 +225,8 @@ def stacked_norms(case, name, array):
     if not name.endswith(".norms.0.weight"):
         return []
     heads = case.config["num_attention_heads" if "q_layernorm" in name else "num_key_value_heads"]
-    first = name.replace(".norms.0.", ".norms.{}.")
-    return [(name.replace(".norms.0", ""), np.stack([weight(case, first.format(i), array.shape) for i in range(heads)]))]
+    each = [weight(case, name.replace(".norms.0.", f".norms.{i}."), array.shape) for i in range(heads)]
+    return [(name.replace(".norms.0", ""), np.stack(each))]
 
 
 def falcon_keys(c):
@@ -238,12 +239,13 @@ def falcon_keys(c):
 
 
 def by_groups(case, name, array):
-    """A group's queries, its key and its value stand together in the checkpoint; in the file all of q, then k, then v."""
+    """A group's queries, key and value stand together in the checkpoint; in the file all of q, then k, then v."""
     if "query_key_value" in name:
         c = case.config
         groups = c.get("num_kv_heads", 1)
         parts = array.reshape(groups, c["num_attention_heads"] // groups + 2, head_dim(c), -1)
-        array = np.concatenate([parts[:, :-2].reshape(-1, 64), parts[:, -2].reshape(-1, 64), parts[:, -1].reshape(-1, 64)])
+        qkv = (parts[:, :-2], parts[:, -2], parts[:, -1])
+        array = np.concatenate([part.reshape(-1, c["hidden_size"]) for part in qkv])
     return [(name, array)]
 
 
@@ -483,7 +485,11 @@ CASES = [
         FALCON | {"multi_query": True, "new_decoder_architecture": False},
         falcon_keys,
         by_groups,
-        features={"rope base": rope(20000.0), "norm epsilon": {"layer_norm_epsilon": 1e-1}, "activation": {"activation": "gelu_pytorch_tanh"}},
+        features={
+            "rope base": rope(20000.0),
+            "norm epsilon": {"layer_norm_epsilon": 1e-1},
+            "activation": {"activation": "gelu_pytorch_tanh"},
+        },
     ),
     Case(
         "falcon-40b",

@@ -1,5 +1,5 @@
-"""Each architecture of tests/architectures.py computes what transformers computes, and the same bits however the work is
-cut: one batch, token by token, other threads, the reference's kernels, and every weight type that its widths allow.
+"""Each architecture of tests/architectures.py computes what transformers computes, and the same bits however the work
+is cut: one batch, token by token, other threads, the reference's kernels, and every weight type that its widths allow.
 
 Two of them run from their YAML file alone, in a program that has no architecture built in."""
 
@@ -46,7 +46,8 @@ def rows(path, ids, *options, env=None):
 def check_cuts(what, path, ids, plain, *options):
     for cut, env in CUTS:
         found = rows(path, ids, "--all", *options, *cut, env=env)
-        check(found.tobytes() == plain.tobytes(), f"{what} {cut} {env}: other bytes, off by {relative(found, plain):.1e}")
+        same = found.tobytes() == plain.tobytes()
+        check(same, f"{what} {cut} {env}: other bytes, off by {relative(found, plain):.1e}")
     for n in {len(ids), len(ids) - 1, len(ids) // 2 + 1}:
         last = rows(path, ids[:n], *options)
         check(last.tobytes() == plain[n - 1].tobytes(), f"{what}: the row of position {n - 1} depends on what follows")

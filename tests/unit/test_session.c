@@ -231,6 +231,10 @@ static void errors_leave_the_session_usable(void **state) {
                            .progress = stop_after_two,
                            .user = &seen};
     tn_session *s;
+    m->graph.n_positions = 60; /* as with a table of positions */
+    assert_int_equal(tn_session_new(&m->graph, &c, &s, &err), TN_ERR_ARG);
+    assert_non_null(strstr(err.message, "60 positions and no more, a context of 64"));
+    m->graph.n_positions = 0;
     assert_int_equal(tn_session_new(&m->graph, &c, &s, NULL), TN_OK);
     assert_int_equal(tn_session_eval(s, bad, 2, 1, &err), TN_ERR_ARG);
     assert_non_null(strstr(err.message, "token 50 is not in the vocabulary of 50"));
