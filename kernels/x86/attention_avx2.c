@@ -6,12 +6,12 @@ enum {
     TN_LANES = 8,
     TILE_ROWS = 6, /* 12 sums, 2 vectors and a factor in 16 registers */
     TILE_VECS = 2,
-    SCORE_VECS = 2,
-    FEW_VECS_1 = 8,
+    SCORE_VECS = 2, /* of a tile of scores; TILE_VECS: of outputs */
+    FEW_VECS_1 = 8, /* of a tile of 1 .. 4 rows */
     FEW_VECS_2 = 4,
     FEW_VECS_3 = 4,
-    FEW_VECS_4 = 2, /* of a tile of 1 .. 4 rows */
-    MANY_ROWS = 9   /* queries from which widening once is cheaper */
+    FEW_VECS_4 = 2,
+    MANY_ROWS = 9 /* queries from which widening once is cheaper */
 };
 
 typedef __m256 tn_vf;

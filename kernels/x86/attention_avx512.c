@@ -6,12 +6,12 @@ enum {
     TN_LANES = 16,
     TILE_ROWS = 4, /* 16 sums, 4 vectors and a factor in 32 registers */
     TILE_VECS = 4,
-    SCORE_VECS = 2,
-    FEW_VECS_1 = 4,
+    SCORE_VECS = 2, /* of a tile of scores; TILE_VECS: of outputs */
+    FEW_VECS_1 = 4, /* of a tile of 1 .. 4 rows */
     FEW_VECS_2 = 4,
     FEW_VECS_3 = 4,
-    FEW_VECS_4 = 4, /* of a tile of 1 .. 4 rows */
-    MANY_ROWS = 9   /* queries from which widening once is cheaper */
+    FEW_VECS_4 = 4,
+    MANY_ROWS = 9 /* queries from which widening once is cheaper */
 };
 
 typedef __m512 tn_vf;

@@ -133,6 +133,7 @@ TN_INLINE void stripe_pair(const tn_attn_args *args, const workspace *ws, size_t
     for (int a = 0; a < n_rows * SCORE_VECS; a++) x[a] = tn_vf_add(x[a], acc[a]);
 }
 
+/* Rows r .. r+n_rows-1 against positions j .. j+SPAN-1. */
 TN_INLINE void score_tile(const tn_attn_args *args, workspace *ws, size_t r, int n_rows, int j) {
     tn_vf x[4][TILE_ROWS * SCORE_VECS];
     const tn_vf scale = tn_vf_set1(args->scale);

@@ -230,6 +230,7 @@ void run_attention(const tn_task *t) {
         for (size_t i = stores.begin; i < stores.end; i++) store(t, &w, i % p->n_kv_heads, i / p->n_kv_heads);
         tn_pool_barrier(t->run->pool);
     }
+    if (d.skipped == t->n_rows) return;
     (d.by_chunk ? by_chunk : by_tile)(t, &w, &d);
 }
 
