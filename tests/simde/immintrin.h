@@ -13,8 +13,9 @@
 #define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
 #define _mm256_dpwssd_avx_epi32 simde_mm256_dpwssd_epi32
 
-/* SIMDe lacks it. */
+/* What SIMDe lacks. */
 #define _mm512_cvtepi8_epi32(q) _mm512_cvtepi16_epi32(_mm256_cvtepi8_epi16(q))
+#define _mm512_zextsi256_si512(v) simde_mm512_inserti64x4(simde_mm512_setzero_si512(), v, 0)
 
 /* Emulated vectors fit no register, so the empty statements that keep values in one (tn_pin, tn_vi_pin) go; system
  * headers that follow lose only other names for their functions. */
