@@ -100,7 +100,7 @@ OCTETS_FN(f32)
 OCTETS_FN(f16)
 OCTETS_FN(q8_0)
 
-#include "attention_chunk.h"
+#include "attention_chunk.inc"
 
 void tn_attn_f32_avx2(const tn_attn_args *args) {
     attend(args, octets_f32, vector_f32);

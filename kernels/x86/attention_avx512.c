@@ -144,7 +144,7 @@ TN_INLINE tn_vf octets_q8_0(const uint8_t *a, const uint8_t *b, size_t d, size_t
     return _mm512_mul_ps(widen_int8(q), scale);
 }
 
-#include "attention_chunk.h"
+#include "attention_chunk.inc"
 
 void tn_attn_f32_avx512(const tn_attn_args *args) {
     attend(args, octets_f32, vector_f32);
