@@ -17,6 +17,16 @@
 #define _mm512_cvtepi8_epi32(q) _mm512_cvtepi16_epi32(_mm256_cvtepi8_epi16(q))
 #define _mm512_zextsi256_si512(v) simde_mm512_inserti64x4(simde_mm512_setzero_si512(), v, 0)
 
+/* SIMDe's reads and writes all lanes, and what lies behind the end of a buffer with them. */
+static inline void tn_simde_mask_storeu_ps(float *dst, unsigned mask, simde__m512 v) {
+    float lanes[16];
+    simde_mm512_storeu_ps(lanes, v);
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1) dst[i] = lanes[i];
+}
+#undef _mm512_mask_storeu_ps
+#define _mm512_mask_storeu_ps tn_simde_mask_storeu_ps
+
 /* Emulated vectors fit no register, so the empty statements that keep values in one (tn_pin, tn_vi_pin) go; system
  * headers that follow lose only other names for their functions. */
 #define __asm__(...)
