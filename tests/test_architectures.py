@@ -33,12 +33,6 @@ def check(good, what):
         print("  FAILED:", what)
 
 
-def relative(found, expected):
-    if found.shape != expected.shape or not np.isfinite(found).all():
-        return np.inf
-    return float(np.abs(found - expected).max() / np.abs(expected).max())
-
-
 def rows(path, ids, *options, env=None):
     return tiny.logits(path, ids, *options, env=env, n_vocab=architectures.N_VOCAB)
 
@@ -47,7 +41,7 @@ def check_cuts(what, path, ids, plain, *options):
     for cut, env in CUTS:
         found = rows(path, ids, "--all", *options, *cut, env=env)
         same = found.tobytes() == plain.tobytes()
-        check(same, f"{what} {cut} {env}: other bytes, off by {relative(found, plain):.1e}")
+        check(same, f"{what} {cut} {env}: other bytes, off by {tiny.relative(found, plain):.1e}")
     for n in {len(ids), len(ids) - 1, len(ids) // 2 + 1}:
         last = rows(path, ids[:n], *options)
         check(last.tobytes() == plain[n - 1].tobytes(), f"{what}: the row of position {n - 1} depends on what follows")
@@ -62,10 +56,10 @@ def test(case, folder):
     model = architectures.Model(case)
     path = model.write(folder / f"{case.name}.gguf")
     plain = rows(path, ids, "--all", "--kv", "f32")
-    difference = relative(plain, golden)
+    difference = tiny.relative(plain, golden)
     check(difference <= LIMIT, f"{case.name}: differs from transformers by {difference:.1e}, limit {LIMIT:.0e}")
     check_cuts(case.name, path, ids, plain, "--kv", "f32")
-    half = relative(rows(path, ids, "--all"), golden)
+    half = tiny.relative(rows(path, ids, "--all"), golden)
     check(half <= LIMIT_F16_KV, f"{case.name}: with an f16 cache differs by {half:.1e}")
     quantized = model.write(folder / "quantized.gguf", dtype="Q8_0")
     check_cuts(case.name + " Q8_0", quantized, ids, rows(quantized, ids, "--all"))

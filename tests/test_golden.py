@@ -54,12 +54,6 @@ def check(good, what):
         print("  FAILED:", what)
 
 
-def relative(found, expected):
-    if found.shape != expected.shape or not np.isfinite(found).all():
-        return np.inf
-    return float(np.abs(found - expected).max() / np.abs(expected).max())
-
-
 def check_cuts(what, path, ids, plain, *options):
     """Every cut of the work, the last row alone and a prefix give the bytes of the plain run."""
     for cut, env in CUTS:
@@ -70,7 +64,7 @@ def check_cuts(what, path, ids, plain, *options):
                 if rows.shape != plain.shape
                 else f"first in row {np.nonzero((rows != plain).any(1))[0][:1]}"
             )
-            check(False, f"{what} {cut} {env}: not the same bytes, {different}, off by {relative(rows, plain):.1e}")
+            check(False, f"{what} {cut} {env}: not the same bytes, {different}, off by {tiny.relative(rows, plain):.1e}")
     last = tiny.logits(path, ids, *options)
     check(last.tobytes() == plain[-1].tobytes(), f"{what}: the last row alone differs from the same row with --all")
     prefix = tiny.logits(path, ids[:11], "--all", *options)
@@ -87,16 +81,16 @@ def test_golden_logits(case, folder):
     )
     ids = record["ids"]
     model = tiny.Model(case)
-    numpy_difference = relative(forward.logits(case, model.tensors, ids), golden.astype(np.float64))
+    numpy_difference = tiny.relative(forward.logits(case, model.tensors, ids), golden.astype(np.float64))
     check(numpy_difference <= LIMIT, f"{case.name}: numpy differs from transformers by {numpy_difference:.1e}")
 
     path = model.write(folder / f"{case.name}.gguf")
     plain = tiny.logits(path, ids, "--all", "--kv", "f32")
-    difference = relative(plain, golden)
+    difference = tiny.relative(plain, golden)
     check(difference <= LIMIT, f"{case.name}: differs from transformers by {difference:.1e}, limit {LIMIT:.0e}")
     check_cuts(case.name, path, ids, plain, "--kv", "f32")
     half = tiny.logits(path, ids, "--all", "--kv", "f16")
-    half_difference = relative(half, golden)
+    half_difference = tiny.relative(half, golden)
     check(half_difference <= LIMIT_F16_KV, f"{case.name}: with an f16 cache differs by {half_difference:.1e}")
     check(half.tobytes() != plain.tobytes(), f"{case.name}: --kv f16 changes nothing")
     check_cuts(case.name + " f16 cache", path, ids, half, "--kv", "f16")
@@ -109,7 +103,7 @@ def test_long_text(case, folder):
     expected = forward.logits(case, model.tensors, ids)
     plain = tiny.logits(path, ids, "--all", "--kv", "f32")
     half = tiny.logits(path, ids, "--all", "--kv", "f16")
-    difference, half_difference = relative(plain, expected), relative(half, expected)
+    difference, half_difference = tiny.relative(plain, expected), tiny.relative(half, expected)
     check(difference <= LIMIT, f"{case.name}: differs from numpy by {difference:.1e}, limit {LIMIT:.0e}")
     check(half_difference <= LIMIT_F16_KV, f"{case.name}: with an f16 cache differs by {half_difference:.1e}")
     check_cuts(case.name, path, ids, plain, "--kv", "f32")
@@ -124,7 +118,7 @@ def test_weight_type(case, dtype, folder):
     for i in range(0, 18, 2):
         text = ids[i : i + 2]
         found = tiny.logits(path, text, "--all", "--kv", "f32")
-        differences.append(relative(found, forward.logits(case, weights, text, width)))
+        differences.append(tiny.relative(found, forward.logits(case, weights, text, width)))
     middle, worst = float(np.median(differences)), max(differences)
     check(middle <= LIMIT, f"{case.name} {dtype}: differs from numpy by {middle:.1e}, limit {LIMIT:.0e}")
     check(worst <= LIMIT_FLIPPED, f"{case.name} {dtype}: differs from numpy by {worst:.1e}, limit {LIMIT_FLIPPED:.0e}")

@@ -396,6 +396,13 @@ def tern():
     return os.environ.get("TERN", "build/tern")
 
 
+def relative(found, expected):
+    """Largest difference over the largest |expected|; infinite where the shapes differ or a value is not finite."""
+    if found.shape != expected.shape or not np.isfinite(found).all():
+        return np.inf
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
 def logits(path, ids, *options, env=None, n_vocab=N_VOCAB):
     """Rows of logits that `tern logits` writes, as an array [row][n_vocab]."""
     with tempfile.TemporaryDirectory() as folder:

@@ -50,17 +50,22 @@ static void install_counter(void) {}
 
 /* ---- Helpers ---------------------------------------------------------------------------------------------------- */
 
-static tn_session *new_session(const tn_model *m, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads) {
+static tn_session *new_session_with(const tn_model *m, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads,
+                                    tn_kv_type kv) {
     const tn_session_config c = {.n_ctx = n_ctx,
                                  .n_batch = n_batch,
                                  .n_outputs = 1,
                                  .n_threads = n_threads,
                                  .n_vocab = m->hparams.n_vocab,
-                                 .kv = TN_KV_F16};
+                                 .kv = kv};
     tn_session *s = NULL;
     tn_error err = {0};
     if (tn_session_new(&m->graph, &c, &s, &err)) fail_msg("%s", err.message);
     return s;
+}
+
+static tn_session *new_session(const tn_model *m, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads) {
+    return new_session_with(m, n_ctx, n_batch, n_threads, TN_KV_F16);
 }
 
 static void make_ids(int32_t *ids, size_t n, uint32_t n_vocab) {
@@ -95,21 +100,25 @@ static void decode_and_prefill_allocate_nothing(void **state) {
     tn_model_close(m);
 }
 
-/* Logits after every cut of the same tokens into evals and batches, on 1 to 3 threads. */
+/* Logits after every cut of the same tokens into evals and batches, on 1 to 8 threads and with each type of cache. Here and
+ * not by the command: that starts no more threads than there are processors. */
 static void logits_do_not_depend_on_cuts_or_threads(void **state) {
     (void)state;
     tiny_shape shapes[] = {tiny_llama, tiny_gemma3, tiny_llama, tiny_gemma3};
+    static const tn_kv_type kvs[] = {TN_KV_F16, TN_KV_Q8_0, TN_KV_Q8_0, TN_KV_F32};
+    static const uint32_t threads[] = {1, 2, 3, 5, 8};
     shapes[2].q8_0 = shapes[3].q8_0 = true;
+    shapes[1].head_dim = shapes[2].head_dim = 32; /* whole blocks of the cache */
     for (int i = 0; i < 4; i++) {
         tn_model *m = tiny_open(&shapes[i]);
         int32_t ids[200];
         make_ids(ids, 200, m->hparams.n_vocab);
-        tn_session *whole = new_session(m, 512, 200, 1);
+        tn_session *whole = new_session_with(m, 512, 200, 1, kvs[i]);
         eval(whole, ids, 200);
         static const uint32_t batches[] = {1, 3, 64, 100}, evals[] = {1, 7, 65, 200};
         for (int b = 0; b < 4; b++)
             for (int e = 0; e < 4; e++) {
-                tn_session *s = new_session(m, 512, batches[b], 1 + (uint32_t)(b + e) % 3);
+                tn_session *s = new_session_with(m, 512, batches[b], threads[(4 * b + e + i) % 5], kvs[i]);
                 for (size_t at = 0; at < 200; at += evals[e])
                     eval(s, ids + at, 200 - at < evals[e] ? 200 - at : evals[e]);
                 assert_int_equal(tn_session_position(s), 200);
