@@ -5,18 +5,6 @@
 #include "avx2.h"
 #include "simd_avx2.h"
 
-/* A call with the number of tokens, 2 to TN_FEW_TOKENS, as a constant. */
-#define TN_GEMV_FEW(gemv, ...)                                                                               \
-    switch (args->n_tokens) {                                                                                \
-    case 2: gemv(args, 2, __VA_ARGS__); break;                                                               \
-    case 3: gemv(args, 3, __VA_ARGS__); break;                                                               \
-    case 4: gemv(args, 4, __VA_ARGS__); break;                                                               \
-    case 5: gemv(args, 5, __VA_ARGS__); break;                                                               \
-    case 6: gemv(args, 6, __VA_ARGS__); break;                                                               \
-    case 7: gemv(args, 7, __VA_ARGS__); break;                                                               \
-    default: gemv(args, 8, __VA_ARGS__); break;                                                              \
-    }
-
 /* Rows i .. i + n_rows - 1; a short group repeats its last row, and those lanes are not stored. Returns what
  * to prefetch meanwhile. */
 TN_INLINE const uint8_t *tn_eight_rows(const uint8_t *row[8], const tn_matmul_args *args, size_t i,

@@ -165,12 +165,24 @@ TN_INLINE void gemv(const tn_matmul_args *args, int n, shape s, tn_q256_fn *load
     }
 }
 
+/* The number of tokens, 2 to TN_FEW_TOKENS, as a constant. */
+#define GEMV_FEW(...)                                                                                        \
+    switch (args->n_tokens) {                                                                                \
+    case 2: gemv(args, 2, __VA_ARGS__); break;                                                               \
+    case 3: gemv(args, 3, __VA_ARGS__); break;                                                               \
+    case 4: gemv(args, 4, __VA_ARGS__); break;                                                               \
+    case 5: gemv(args, 5, __VA_ARGS__); break;                                                               \
+    case 6: gemv(args, 6, __VA_ARGS__); break;                                                               \
+    case 7: gemv(args, 7, __VA_ARGS__); break;                                                               \
+    default: gemv(args, 8, __VA_ARGS__); break;                                                              \
+    }
+
 #define GEMV(name, load, scales, ...)                                                                        \
     void tn_gemv_##name##_q8_avx2(const tn_matmul_args *args) {                                              \
         gemv(args, 1, (shape){__VA_ARGS__}, load, scales);                                                   \
     }                                                                                                        \
     void tn_gemv_few_##name##_q8_avx2(const tn_matmul_args *args) {                                          \
-        TN_GEMV_FEW(gemv, (shape){__VA_ARGS__}, load, scales)                                                \
+        GEMV_FEW((shape){__VA_ARGS__}, load, scales)                                                         \
     }
 /* Without a function for scales these are the ones of tn_scales_k4_two.
                                               bytes d_at offset has_min is_signed */

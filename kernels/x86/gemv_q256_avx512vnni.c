@@ -33,87 +33,85 @@ TN_INLINE __m256i sum8x16(const __m512i v[8]) {
     return _mm512_castsi512_si256(sum);
 }
 
-/* The dot of weights and activations with scales, of at most 6 bits: pairs of products fit int16 (2 * 63 *
- * 127). */
-TN_INLINE void dot_pairs(__m512i *total, const uint8_t *block, __m256i scales, const activations *x, int n,
-                         tn_order order, tn_q64_fn *load) {
-    const __m512i twice = _mm512_castsi256_si512(scales);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        const __m512i q = load(block, i), by = _mm512_permutexvar_epi16(tn_order_sub_blocks(order, i), twice);
-        for (int t = 0; t < n; t++) {
-            total[t] = _mm512_dpwssd_epi32(total[t], _mm512_maddubs_epi16(q, x[t].q[i]), by);
-        }
-    }
+/* A row's block: elements in the type's order, scales for them; scales * -offset, minimums. */
+typedef struct weights {
+    __m512i q[4], by[4], off;
+    __m256i min;
+} weights;
+
+/* The dot of weights and activations with scales. Of at most 6 bits pairs of products fit int16 (2 * 63 * 127), which
+ * a product of pairs with by[i] adds up. */
+TN_INLINE __m512i dot_pairs(const weights *w, const activations *x) {
+    __m512i total = _mm512_setzero_si512();
+    for (int i = 0; i < 4; i++)
+        total = _mm512_dpwssd_epi32(total, _mm512_maddubs_epi16(w->q[i], x->q[i]), w->by[i]);
+    return total;
 }
 
-/* Where a quarter of vectors 2*h and 2*h + 1 is one sub-block of 32, by halves; `scales` has the quarters' int32. */
-TN_INLINE void dot_halves(__m512i *total, const uint8_t *block, const __m512i scales[2], const activations *x,
-                          int n, bool fits16, tn_q64_fn *load) {
-#pragma GCC unroll 2
+/* Where a quarter of vectors 2*h and 2*h + 1 is one sub-block of 32, by halves; by[h] has its scale as int32. Of 5
+ * bits the eight products of a lane fit int16. */
+TN_INLINE __m512i dot_halves(const weights *w, const activations *x, bool fits16) {
+    __m512i total = _mm512_setzero_si512();
     for (int h = 0; h < 2; h++) {
-        const __m512i a = load(block, 2 * h), b = load(block, 2 * h + 1);
-        for (int t = 0; t < n; t++) {
-            __m512i dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(), a, x[t].q[2 * h]);
-            dot = _mm512_dpbusd_epi32(dot, b, x[t].q[2 * h + 1]);
-            total[t] = fits16 ? _mm512_dpwssd_epi32(total[t], dot, scales[h])
-                              : _mm512_add_epi32(total[t], _mm512_mullo_epi32(dot, scales[h]));
-        }
+        __m512i dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w->q[2 * h], x->q[2 * h]);
+        dot = _mm512_dpbusd_epi32(dot, w->q[2 * h + 1], x->q[2 * h + 1]);
+        total = fits16 ? _mm512_dpwssd_epi32(total, dot, w->by[h])
+                       : _mm512_add_epi32(total, _mm512_mullo_epi32(dot, w->by[h]));
     }
+    return total;
 }
 
 /* Row r's block with n tokens. */
-TN_INLINE void one_row(partial_sums *sums, size_t r, const uint8_t *block, const activations *x, int n,
+TN_INLINE void one_row(partial_sums *sums, size_t r, const uint8_t *block, const activations *x, size_t n,
                        tn_shape s, tn_order order, tn_q64_fn *load, tn_scales256_fn *scales) {
     const int offset = s.bits == 8 ? 128 : s.offset;
-    __m256i scale, min;
-    __m512i total[TN_FEW_TOKENS];
-    scales(block, &scale, &min);
+    __m256i scale;
+    weights w;
+    scales(block, &scale, &w.min);
     /* at most 32 * 128 */
-    const __m512i off = _mm512_zextsi256_si512(_mm256_mullo_epi16(scale, _mm256_set1_epi16((short)-offset)));
-    for (int t = 0; t < n; t++) total[t] = _mm512_setzero_si512();
-    if (order == TN_BY_LANE) { /* a scale stands twice */
-        const __m512i wide = _mm512_cvtepi16_epi32(scale);
-        const __m512i twos = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
-        const __m512i by[2] = {_mm512_permutexvar_epi32(twos, wide),
-                               _mm512_permutexvar_epi32(_mm512_add_epi32(twos, _mm512_set1_epi32(8)), wide)};
-        dot_halves(total, block, by, x, n, false, load);
-    } else {
-        dot_pairs(total, block, scale, x, n, order, load);
+    w.off = _mm512_zextsi256_si512(_mm256_mullo_epi16(scale, _mm256_set1_epi16((short)-offset)));
+    for (int i = 0; i < 4; i++) {
+        w.q[i] = load(block, i);
+        w.by[i] = _mm512_permutexvar_epi16(tn_order_sub_blocks(order, i), _mm512_castsi256_si512(scale));
     }
-    for (int t = 0; t < n; t++) {
-        if (offset) total[t] = _mm512_dpwssd_epi32(total[t], off, _mm512_zextsi256_si512(x[t].sums));
-        sums[t].q[r] = total[t];
-        if (s.has_min) sums[t].min[r] = _mm256_madd_epi16(min, x[t].sums);
+    if (order == TN_BY_LANE) { /* a scale stands twice */
+        const __m512i twos = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
+        for (int h = 0; h < 2; h++)
+            w.by[h] = _mm512_permutexvar_epi32(_mm512_add_epi32(twos, _mm512_set1_epi32(8 * h)),
+                                               _mm512_cvtepi16_epi32(scale));
+    }
+    for (size_t t = 0; t < n; t++) {
+        __m512i total = order == TN_BY_LANE ? dot_halves(&w, &x[t], false) : dot_pairs(&w, &x[t]);
+        if (offset) total = _mm512_dpwssd_epi32(total, w.off, _mm512_zextsi256_si512(x[t].sums));
+        sums[t].q[r] = total;
+        if (s.has_min) sums[t].min[r] = _mm256_madd_epi16(w.min, x[t].sums);
     }
 }
 
-/* A block of Q4_K or Q5_K with its 8 scales. */
-TN_INLINE void one_of_two(partial_sums *sums, size_t r, const uint8_t *block, __m128i scales,
-                          const activations *x, int n, tn_q64_fn *load) {
-    const __m512i wide = _mm512_castsi256_si512(_mm256_cvtepu16_epi32(scales));
+/* The blocks of Q4_K or Q5_K of rows i and 4 + i, whose scales and minimums are decoded side by side. */
+TN_INLINE void two_rows(partial_sums *sums, size_t i, const uint8_t *const block[2], const activations *x,
+                        size_t n, tn_q64_fn *load) {
     const __m512i even = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
     const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-    const __m512i by[2] = {_mm512_permutexvar_epi32(even, wide), _mm512_permutexvar_epi32(odd, wide)};
-    __m512i total[TN_FEW_TOKENS];
-    for (int t = 0; t < n; t++) total[t] = _mm512_setzero_si512();
-    dot_halves(total, block, by, x, n, true, load);
-    for (int t = 0; t < n; t++) sums[t].q[r] = total[t];
-}
-
-/* The blocks of rows i and 4 + i, whose scales and minimums are decoded side by side. */
-TN_INLINE void two_rows(partial_sums *sums, size_t i, const uint8_t *low, const uint8_t *high,
-                        const activations *x, int n, tn_q64_fn *load) {
     __m256i scale, min;
-    tn_scales_k4_two(tn_load_pair(low, high), &scale, &min);
-    one_of_two(sums, i, low, _mm256_castsi256_si128(scale), x, n, load);
-    one_of_two(sums, 4 + i, high, _mm256_extracti128_si256(scale, 1), x, n, load);
-    for (int t = 0; t < n; t++) sums[t].min[i] = _mm256_madd_epi16(min, x[t].sums);
+    tn_scales_k4_two(tn_load_pair(block[0], block[1]), &scale, &min);
+    const __m512i wide = _mm512_cvtepu16_epi32(scale);
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+        const __m512i of_row = _mm512_set1_epi32(8 * h);
+        weights w;
+        w.by[0] = _mm512_permutexvar_epi32(_mm512_add_epi32(even, of_row), wide);
+        w.by[1] = _mm512_permutexvar_epi32(_mm512_add_epi32(odd, of_row), wide);
+        for (int j = 0; j < 4; j++) w.q[j] = load(block[h], j);
+        for (size_t t = 0; t < n; t++) sums[t].q[4 * (size_t)h + i] = dot_halves(&w, &x[t], true);
+    }
+    for (size_t t = 0; t < n; t++) sums[t].min[i] = _mm256_madd_epi16(min, x[t].sums);
 }
 
-TN_INLINE void load_activations(activations *x, const tn_matmul_args *args, size_t b, int n, tn_order order) {
-    for (int t = 0; t < n; t++) {
-        const uint8_t *row = args->x + (size_t)t * args->x_stride;
+TN_INLINE void load_activations(activations *x, const tn_matmul_args *args, size_t b, size_t n,
+                                tn_order order) {
+    for (size_t t = 0; t < n; t++) {
+        const uint8_t *row = args->x + t * args->x_stride;
         const __m256i sums = tn_load256(row + tn_act_s_offset(TN_ACT_Q8_256, args->k) + 32 * b);
         for (int i = 0; i < 4; i++) x[t].q[i] = tn_order_load(row + 256 * b, order, i);
         x[t].sums = order == TN_BY_QUARTER ? tn_sums_of_32(sums) : sums;
@@ -122,11 +120,11 @@ TN_INLINE void load_activations(activations *x, const tn_matmul_args *args, size
 
 /* The accumulators of 8 rows and n tokens. */
 TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_t *next,
-                          const tn_matmul_args *args, int n, tn_shape s, tn_order order, tn_q64_fn *load,
+                          const tn_matmul_args *args, size_t n, tn_shape s, tn_order order, tn_q64_fn *load,
                           tn_scales256_fn *scales) {
     const size_t d_offset = tn_act_d_offset(args->k), n_blocks = args->k / 256;
     const bool k4 = order == TN_BY_QUARTER;
-    for (int t = 0; t < n; t++) acc[t] = _mm256_setzero_ps();
+    for (size_t t = 0; t < n; t++) acc[t] = _mm256_setzero_ps();
     for (size_t b = 0, at = 0; b < n_blocks; b++, at += s.bytes) {
         partial_sums sums[TN_FEW_TOKENS];
         activations x[TN_FEW_TOKENS];
@@ -137,14 +135,14 @@ TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_
             if (!k4)
                 one_row(sums, r, row[r] + at, x, n, s, order, load, scales);
             else if (r % 2)
-                two_rows(sums, r / 2, row[r / 2] + at, row[4 + r / 2] + at, x, n, load);
+                two_rows(sums, r / 2, (const uint8_t *[2]){row[r / 2] + at, row[4 + r / 2] + at}, x, n, load);
         }
         if (s.has_min)
             tn_gather_f16x2(row, at + s.d_at, &d, &m);
         else
             d = tn_gather_f16(row, at + s.d_at);
-        for (int t = 0; t < n; t++) {
-            const uint8_t *dx = args->x + (size_t)t * args->x_stride + d_offset + 4 * b;
+        for (size_t t = 0; t < n; t++) {
+            const uint8_t *dx = args->x + t * args->x_stride + d_offset + 4 * b;
             const __m256 scale = _mm256_castsi256_ps(tn_broadcast_i32(dx));
             acc[t] = _mm256_fmadd_ps(_mm256_mul_ps(d, scale), _mm256_cvtepi32_ps(sum8x16(sums[t].q)), acc[t]);
             if (s.has_min) {
@@ -155,14 +153,14 @@ TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_
     }
 }
 
-TN_INLINE void gemv(const tn_matmul_args *args, int n, tn_shape s, tn_order order, tn_q64_fn *load,
+TN_INLINE void gemv(const tn_matmul_args *args, size_t n, tn_shape s, tn_order order, tn_q64_fn *load,
                     tn_scales256_fn *scales) {
     for (size_t i = 0; i < args->n_rows; i += 8) {
         const size_t n_rows = args->n_rows - i < 8 ? args->n_rows - i : 8;
         const uint8_t *row[8], *next = tn_eight_rows(row, args, i, n_rows);
         __m256 y[TN_FEW_TOKENS];
         eight_rows(y, row, next, args, n, s, order, load, scales);
-        for (int t = 0; t < n; t++) tn_store_rows(args->y + (size_t)t * args->y_stride + i, y[t], n_rows);
+        for (size_t t = 0; t < n; t++) tn_store_rows(args->y + t * args->y_stride + i, y[t], n_rows);
     }
 }
 
@@ -171,7 +169,7 @@ TN_INLINE void gemv(const tn_matmul_args *args, int n, tn_shape s, tn_order orde
         gemv(args, 1, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name);                              \
     }                                                                                                        \
     void tn_gemv_few_##name##_q8_avx512vnni(const tn_matmul_args *args) {                                    \
-        TN_GEMV_FEW(gemv, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name)                           \
+        gemv(args, args->n_tokens, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name);                 \
     }
 GEMV(Q2_K, q2_k, TN_BY_TWO)
 GEMV(Q3_K, q3_k, TN_BY_TWO)
