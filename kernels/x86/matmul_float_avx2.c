@@ -51,17 +51,17 @@ static inline size_t min_size(size_t a, size_t b) {
 
 /* ---- One token, or a few ------------------------------------------------------------------------ */
 
-/* n_rows rows with n tokens, x the first one's; prefetches as many bytes from `next` on if that is not NULL. */
+/* n_rows rows with n tokens, x the first one's; prefetches from `next` on, n_ahead bytes for each 8
+ * elements. */
 TN_INLINE void dot_rows(__m256 (*acc)[4], const uint8_t *const row[8], int n_rows, const float *x,
-                        size_t x_stride, int n, size_t k, const uint8_t *next, size_t elem_bytes,
-                        load_fn *load) {
+                        size_t x_stride, int n, size_t k, const uint8_t *next, size_t n_ahead,
+                        size_t elem_bytes, load_fn *load) {
     const size_t whole = k & ~(size_t)7;
     for (int r = 0; r < n_rows; r++)
         for (int t = 0; t < n; t++) acc[r][t] = _mm256_setzero_ps();
     for (size_t i = 0; i < whole; i += 8) {
-        const size_t bytes = 8 * (size_t)n_rows * elem_bytes;
         __m256 v[4];
-        if (next) tn_prefetch(next + i * (size_t)n_rows * elem_bytes, bytes);
+        tn_prefetch(next + i / 8 * n_ahead, n_ahead);
         for (int t = 0; t < n; t++) v[t] = _mm256_loadu_ps(x + (size_t)t * x_stride + i);
         for (int r = 0; r < n_rows; r++) {
             const __m256 w = load(row[r], i);
@@ -76,16 +76,19 @@ TN_INLINE void dot_rows(__m256 (*acc)[4], const uint8_t *const row[8], int n_row
     }
 }
 
-/* Tokens t .. t + n - 1 with n_rows rows from row `at` on; a short group repeats its last row. */
-TN_INLINE void meet_few(const tn_matmul_args *args, size_t at, int n_rows, size_t t, int n, bool prefetch,
-                        size_t elem_bytes, load_fn *load) {
+/* Tokens t .. t + n - 1 with n_rows rows from row `at` on; a short group repeats its last row. Of the rows behind them
+ * part `part` of n_parts is prefetched. */
+TN_INLINE void meet_few(const tn_matmul_args *args, size_t at, int n_rows, size_t t, int n, size_t part,
+                        size_t n_parts, size_t elem_bytes, load_fn *load) {
     const size_t left = args->n_rows - at, x_stride = args->x_stride / sizeof(float);
+    const size_t n_ahead = 8 * (size_t)n_rows * elem_bytes / n_parts;
     const float *x = (const float *)(const void *)args->x + t * x_stride;
     const uint8_t *row[8], *first = args->w + at * args->w_stride;
-    const uint8_t *next = prefetch ? first + (size_t)n_rows * args->w_stride + TN_PREFETCH_AHEAD : NULL;
+    const uint8_t *next =
+        first + (size_t)n_rows * args->w_stride + TN_PREFETCH_AHEAD + part * (args->k / 8 * n_ahead);
     __m256 acc[8][4];
     for (size_t r = 0; r < (size_t)n_rows; r++) row[r] = first + min_size(r, left - 1) * args->w_stride;
-    dot_rows(acc, row, n_rows, x, x_stride, n, args->k, next, elem_bytes, load);
+    dot_rows(acc, row, n_rows, x, x_stride, n, args->k, next, n_ahead, elem_bytes, load);
     for (int i = 0; i < n; i++) {
         float *y = args->y + (t + (size_t)i) * args->y_stride + at;
         for (size_t r = 0; r < min_size((size_t)n_rows, left); r++) y[r] = tn_join8_ps(acc[r][i]);
@@ -95,9 +98,10 @@ TN_INLINE void meet_few(const tn_matmul_args *args, size_t at, int n_rows, size_
 /* n + more tokens; from five on the rows are walked twice, the second time in the cache. */
 TN_INLINE void few(const tn_matmul_args *args, int n_rows, int n, int more, size_t elem_bytes,
                    load_fn *load) {
+    const size_t n_parts = more ? 2 : 1;
     for (size_t at = 0; at < args->n_rows; at += (size_t)n_rows) {
-        meet_few(args, at, n_rows, 0, n, true, elem_bytes, load);
-        if (more) meet_few(args, at, n_rows, (size_t)n, more, false, elem_bytes, load);
+        meet_few(args, at, n_rows, 0, n, 0, n_parts, elem_bytes, load);
+        if (more) meet_few(args, at, n_rows, (size_t)n, more, 1, n_parts, elem_bytes, load);
     }
 }
 
