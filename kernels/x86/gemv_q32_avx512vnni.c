@@ -103,9 +103,11 @@ typedef struct weights {
     __m512 d, m;
 } weights;
 
-TN_INLINE void load_weights(weights *w, const uint8_t *const row[ROWS], size_t at, tn_shape s, form f) {
+TN_INLINE void load_weights(weights *w, const uint8_t *next, const uint8_t *const row[ROWS], size_t at,
+                            tn_shape s, form f) {
     __m512i header[4];
     for (int i = 0; i < 4; i++) {
+        tn_prefetch(next + (size_t)i * (ROWS / 4) * s.bytes, ROWS / 4 * (size_t)s.bytes);
         header[i] = load_rows(row, i, at);
         load_elements(&w->low[i], &w->high[i], row, i, at, header[i], s, f);
     }
@@ -132,8 +134,7 @@ TN_INLINE void sixteen_rows(__m512 *acc, const uint8_t *const row[ROWS], const u
     for (size_t t = 0; t < n; t++) acc[t] = _mm512_setzero_ps();
     for (size_t b = 0, at = 0; b < n_blocks; b++, at += s.bytes) {
         weights w;
-        tn_prefetch(next + ROWS * at, ROWS * (size_t)s.bytes);
-        load_weights(&w, row, at, s, f);
+        load_weights(&w, next + ROWS * at, row, at, s, f);
         for (size_t t = 0; t < n; t++) {
             const __m512i scale = _mm512_set1_epi32(tn_load_i32(dx + t * stride + 4 * b));
             const int32_t sum = tn_load_i32(sx + t * stride + 4 * b);
