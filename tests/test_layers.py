@@ -107,8 +107,6 @@ def lines_with(text, pattern):
 def layer_of(path):
     if path == "kernels/kernels.h":
         return "kernels.h"
-    if path == "src/api.c":
-        return "api"
     parts = path.split("/")
     name = parts[1] if parts[0] == "src" else parts[0]
     return "tern.h" if name == "include" else name
@@ -356,7 +354,7 @@ class SelfTest(unittest.TestCase):
         self.expect_include("src/exec/a.c", '#include "../graph/ops.def"\n#include "../plan/plan.h"\n')
         self.expect_include("src/exec/a.c", '#include "../graph/graph.h"\n', "exec may not")
         self.expect_include("src/session/a.c", '#include "../plan/plan.h"\n')
-        self.expect_include("src/api.c", '#include "tern.h"\n#include "plan/plan.h"\n')
+        self.expect_include("src/api/api.c", '#include "tern.h"\n#include "../plan/plan.h"\n')
         self.expect_include("src/session/a.c", '#include "tern.h"\n', "session may not")
         self.expect_include("tools/a.c", '#include "tern.h"\n')
         self.expect_include("tools/a.c", '#include "src/base/status.h"\n', "tools may not")

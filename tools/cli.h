@@ -12,10 +12,10 @@ enum { TN_EXIT_DONE = 0, TN_EXIT_FAILED = 1, TN_EXIT_USAGE = 2, TN_EXIT_INTERRUP
 
 struct tn_command {
     const char *name, *summary;
-    const char *help;            /* the whole text of --help; at most 24 lines of 80 columns */
-    uint64_t accepted, required; /* TN_OPTION_BIT of options */
-    uint64_t lists;              /* options whose values are lists, which the command itself reads */
-    bool model_operand;          /* the model may be given without -m */
+    const char *help;                 /* the whole text of --help; at most 24 lines of 80 columns */
+    tn_option_set accepted, required; /* TN_OPTION_BIT of options */
+    tn_option_set lists;              /* options whose values are lists, which the command itself reads */
+    bool model_operand;               /* the model may be given without -m */
     int (*run)(const tn_options *options);
 };
 

@@ -218,7 +218,7 @@ static int parse_operand(const tn_command *command, const char *arg, tn_options 
 }
 
 static int check_required(const tn_command *command, const tn_options *options) {
-    const uint64_t missing = command->required & ~options->given;
+    const tn_option_set missing = command->required & ~options->given;
     for (int id = 0; id < TN_OPTION_COUNT; id++) {
         if (!(missing & TN_OPTION_BIT(id))) continue;
         const tn_option *option = &option_table[id];

@@ -48,7 +48,9 @@ typedef enum tn_option_id {
     TN_OPTION_COUNT
 } tn_option_id;
 
-#define TN_OPTION_BIT(id) (UINT64_C(1) << (id))
+/* A set of options. */
+__extension__ typedef unsigned __int128 tn_option_set;
+#define TN_OPTION_BIT(id) ((tn_option_set)1 << (id))
 #define TN_ACCEPT(name)   TN_OPTION_BIT(TN_OPTION_##name)
 
 enum { TN_MAX_STOPS = 16 };
@@ -56,7 +58,7 @@ enum { TN_MAX_STOPS = 16 };
 /* What was given; strings are borrowed from argv. A number that was not given is 0: ask tn_option_given. */
 typedef struct tn_options {
     const tn_command *command;
-    uint64_t given; /* TN_OPTION_BIT of each option seen */
+    tn_option_set given; /* TN_OPTION_BIT of each option seen */
     const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml;
     const char *stop[TN_MAX_STOPS];
     size_t n_stop;

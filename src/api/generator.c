@@ -1,0 +1,77 @@
+/* Text from a session. */
+#include <stdlib.h>
+
+#include "api.h"
+
+_Static_assert((int)TERN_STOP_FULL == (int)TN_STOP_FULL, "stop reasons agree");
+
+struct tern_generator {
+    tn_generator *g;
+};
+
+void tern_sampling_defaults(tern_sampling *s) {
+    *s = (tern_sampling){.size = sizeof *s,
+                         .temperature = 0.8f,
+                         .top_k = 40,
+                         .top_p = 0.95f,
+                         .min_p = 0.05f,
+                         .repeat_penalty = 1.0f,
+                         .repeat_last_n = 64};
+}
+
+void tern_generator_options_defaults(tern_generator_options *o) {
+    *o = (tern_generator_options){.size = sizeof *o, .max_tokens = UINT64_MAX};
+}
+
+tern_status tern_generator_new(tern_session *session, const tern_generator_options *options,
+                               const int32_t *prompt, size_t n_prompt, tern_generator **out,
+                               tern_error *err) {
+    tern_generator_options o;
+    tern_sampling p;
+    tn_error e = {0};
+    tern_generator_options_defaults(&o);
+    tn_api_merge(&o, sizeof o, options);
+    tern_sampling_defaults(&p);
+    tn_api_merge(&p, sizeof p, o.sampling);
+    *out = NULL;
+    tern_generator *generator = calloc(1, sizeof *generator);
+    if (!generator)
+        return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot generate", NULL, "out of memory"), &e);
+    const tn_generator_config c = {
+        .sampling = {p.seed, p.temperature, p.top_k, p.top_p, p.min_p, p.repeat_penalty, p.repeat_last_n},
+        .max_tokens = o.max_tokens,
+        .stop = o.stop,
+        .n_stop = o.n_stop,
+        .ignore_end = o.ignore_end,
+        .special = o.special};
+    tn_status s = tn_api_need_tokenizer(session->model, &e);
+    if (!s) s = tn_generator_new(session->s, session->model->tok, &c, prompt, n_prompt, &generator->g, &e);
+    if (s) {
+        free(generator);
+        return tn_api_give(err, s, &e);
+    }
+    *out = generator;
+    return TERN_OK;
+}
+
+void tern_generator_free(tern_generator *generator) {
+    if (!generator) return;
+    tn_generator_free(generator->g);
+    free(generator);
+}
+
+tern_status tern_generator_next(tern_generator *generator, const char **text, size_t *n,
+                                tern_stop_reason *stop, tern_error *err) {
+    tn_error e = {0};
+    tn_stop reason;
+    tn_status s = tn_generator_next(generator->g, text, n, &reason, &e);
+    *stop = (tern_stop_reason)reason;
+    return tn_api_give(err, s, &e);
+}
+
+uint64_t tern_generator_n_tokens(const tern_generator *generator) {
+    return tn_generator_n_tokens(generator->g);
+}
+int32_t tern_generator_token(const tern_generator *generator) {
+    return tn_generator_token(generator->g);
+}

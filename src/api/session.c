@@ -1,0 +1,164 @@
+/* Sessions: options, memory, evaluation. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/machine.h"
+#include "../base/memory.h"
+#include "api.h"
+
+_Static_assert((int)TERN_KV_F16 == (int)TN_KV_F16 && (int)TERN_KV_Q8_0 == (int)TN_KV_Q8_0,
+               "cache types agree");
+
+void tern_session_options_defaults(tern_session_options *o) {
+    *o = (tern_session_options){.size = sizeof *o, .n_batch = 512, .n_outputs = 1, .kv = TERN_KV_F16};
+}
+
+uint32_t tn_api_threads(uint32_t asked) {
+    tn_cpu_counts cpus;
+    tn_cpu_counts_get(&cpus);
+    if (!asked) return (uint32_t)tn_default_threads(&cpus);
+    return asked < (uint32_t)cpus.n_allowed ? asked : (uint32_t)cpus.n_allowed;
+}
+
+static tn_status session_config(const tern_model *model, const tern_session_options *options,
+                                tn_session_config *c, tn_error *e) {
+    tern_session_options o;
+    tern_session_options_defaults(&o);
+    tn_api_merge(&o, sizeof o, options);
+    const tn_hparams *h = &model->m->hparams;
+    if (!h->n_layers)
+        return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
+                       "the model was not opened whole");
+    const uint32_t n_ctx = o.n_ctx ? o.n_ctx : h->n_ctx_train < 4096 ? h->n_ctx_train : 4096;
+    if (n_ctx > (1u << 30) || o.n_threads > 1024 || !o.n_batch || o.n_batch > 65536 || !o.n_outputs ||
+        o.n_outputs > o.n_batch || o.kv > TERN_KV_Q8_0)
+        return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
+                       "options out of range: context %u of at most 2^30, batch %u of 1 to 65536, outputs %u "
+                       "of 1 to the batch, threads %u of "
+                       "at most 1024",
+                       n_ctx, o.n_batch, o.n_outputs, o.n_threads);
+    *c = (tn_session_config){.n_ctx = n_ctx,
+                             .n_batch = o.n_batch < n_ctx ? o.n_batch : n_ctx,
+                             .n_outputs = o.n_outputs,
+                             .n_threads = tn_api_threads(o.n_threads),
+                             .n_vocab = h->n_vocab,
+                             .kv = (tn_kv_type)o.kv,
+                             .pin = o.pin,
+                             .progress = o.progress,
+                             .user = o.user};
+    if (c->n_outputs > c->n_batch) c->n_outputs = c->n_batch;
+    return TN_OK;
+}
+
+/* The largest context whose cache, beside the rest, fits the memory available: bit by bit from the highest. */
+static tn_status measure(const tern_model *model, const tn_session_config *c, tern_memory *out, tn_error *e) {
+    tn_session_sizes sizes;
+    tn_status s = tn_session_measure(&model->m->graph, c, &sizes, e);
+    if (s) return s;
+    *out = (tern_memory){.weights_bytes = tn_file_bytes(model->m->file),
+                         .kv_bytes = sizes.kv_bytes,
+                         .scratch_bytes = sizes.scratch_bytes};
+    const uint64_t available = tn_memory_available();
+    tn_session_config probe = *c;
+    uint32_t fits = 0;
+    for (uint32_t step = 1u << 30; step >= 64; step /= 2) {
+        probe.n_ctx = fits + step;
+        if (probe.n_ctx > model->m->hparams.n_ctx_train && probe.n_ctx > c->n_ctx) continue;
+        if (tn_session_measure(&model->m->graph, &probe, &sizes, NULL)) continue;
+        if (sizes.kv_bytes + sizes.scratch_bytes + out->weights_bytes <= available) fits = probe.n_ctx;
+    }
+    out->n_ctx_fits = fits;
+    return TN_OK;
+}
+
+tern_status tern_session_memory(const tern_model *model, const tern_session_options *options,
+                                tern_memory *memory, tern_error *err) {
+    tn_error e = {0};
+    tn_session_config c;
+    *memory = (tern_memory){0};
+    tn_status s = session_config(model, options, &c, &e);
+    if (!s) s = measure(model, &c, memory, &e);
+    return tn_api_give(err, s, &e);
+}
+
+static tn_status check_memory(const tern_model *model, const tn_session_config *c, tn_error *e) {
+    tn_session_sizes sizes;
+    tn_status s = tn_session_measure(&model->m->graph, c, &sizes, e);
+    const uint64_t weights = tn_file_bytes(model->m->file), available = tn_memory_available();
+    if (s || weights + sizes.kv_bytes + sizes.scratch_bytes <= available) return s;
+    tern_memory memory;
+    if ((s = measure(model, c, &memory, e))) return s;
+    return tn_fail(e, TN_ERR_MEMORY, "not enough memory", tn_file_path(model->m->file),
+                   "weights %" PRIu64 " MiB, cache of %u positions %" PRIu64 " MiB, scratch %" PRIu64
+                   " MiB, available %" PRIu64 " MiB; a context of %u would fit",
+                   weights >> 20, c->n_ctx, sizes.kv_bytes >> 20, sizes.scratch_bytes >> 20, available >> 20,
+                   memory.n_ctx_fits);
+}
+
+tern_status tern_session_new(const tern_model *model, const tern_session_options *options, tern_session **out,
+                             tern_error *err) {
+    tn_error e = {0};
+    tn_session_config c;
+    *out = NULL;
+    tern_session *session = calloc(1, sizeof *session);
+    if (!session)
+        return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot make a session", NULL, "out of memory"),
+                           &e);
+    session->model = model;
+    tn_status s;
+    if ((s = session_config(model, options, &c, &e)) || (s = check_memory(model, &c, &e)) ||
+        (s = tn_session_new(&model->m->graph, &c, &session->s, &e))) {
+        free(session);
+        return tn_api_give(err, s, &e);
+    }
+    *out = session;
+    return TERN_OK;
+}
+
+void tern_session_free(tern_session *session) {
+    if (!session) return;
+    tn_session_free(session->s);
+    free(session);
+}
+
+uint32_t tern_session_n_ctx(const tern_session *session) {
+    return tn_session_config_of(session->s)->n_ctx;
+}
+uint32_t tern_session_n_threads(const tern_session *session) {
+    return tn_session_config_of(session->s)->n_threads;
+}
+const char *tern_session_isa(const tern_session *session) {
+    return tn_session_isa(session->s);
+}
+uint32_t tern_session_position(const tern_session *session) {
+    return tn_session_position(session->s);
+}
+
+tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
+                              tern_error *err) {
+    tn_error e = {0}, named = {0};
+    tn_status s = tn_session_eval(session->s, ids, n, n_outputs, &e);
+    if (s != TN_ERR_NUMERIC) return tn_api_give(err, s, &e);
+    const char *why = strrchr(e.message, ':'); /* the file is at fault: name it */
+    return tn_api_give(err,
+                       tn_fail(&named, s, "cannot compute", tn_file_path(session->model->m->file), "%s",
+                               why ? why + 2 : e.message),
+                       &named);
+}
+
+const float *tern_session_logits(const tern_session *session, uint32_t i) {
+    return tn_session_logits(session->s, i);
+}
+
+tern_status tern_session_truncate(tern_session *session, uint32_t position, uint32_t *kept, tern_error *err) {
+    tn_error e = {0};
+    *kept = tn_session_position(session->s);
+    if (position > *kept)
+        return tn_api_give(err,
+                           tn_fail(&e, TN_ERR_ARG, "cannot truncate", NULL, "position %u is past the end, %u",
+                                   position, *kept),
+                           &e);
+    *kept = tn_session_truncate(session->s, position);
+    return TERN_OK;
+}
