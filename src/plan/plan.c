@@ -21,7 +21,7 @@ static size_t max_rows(const tn_value *v, const tn_limits *limits) {
 
 typedef struct block {
     size_t begin, end;
-    int32_t last_use_step;
+    int32_t producer, last_use; /* operations */
 } block;
 
 typedef struct layout {
@@ -30,20 +30,43 @@ typedef struct layout {
     size_t top;
 } layout;
 
-static void drop_dead(layout *l, int32_t step) {
+/* What was made from operation `since` on and is not read from `op` on is over. */
+static void drop_dead(layout *l, int32_t since, int32_t op) {
     size_t kept = 0;
     for (size_t i = 0; i < l->n; i++)
-        if (l->blocks[i].last_use_step >= step) l->blocks[kept++] = l->blocks[i];
+        if (l->blocks[i].producer < since || l->blocks[i].last_use >= op) l->blocks[kept++] = l->blocks[i];
     l->n = kept;
 }
 
-static size_t place(layout *l, size_t bytes, int32_t last_use_step) {
+static size_t place(layout *l, size_t bytes, int32_t producer, int32_t last_use) {
     size_t begin = 0, at = 0;
     while (at < l->n && l->blocks[at].begin - begin < bytes) begin = l->blocks[at++].end;
     memmove(&l->blocks[at + 1], &l->blocks[at], (l->n - at) * sizeof *l->blocks);
-    l->blocks[at] = (block){begin, begin + bytes, last_use_step};
+    l->blocks[at] = (block){begin, begin + bytes, producer, last_use};
     l->n++;
     if (begin + bytes > l->top) l->top = begin + bytes;
+    return begin;
+}
+
+/* An ELEMENT operation may write over an input that nobody reads after it: the thread that made the columns reads them and
+ * writes them. Made in this step behind the row operations, that is: of an older value another thread may still be reading
+ * a row. Returns the input, or -1. */
+static tn_value_id overwritten(const tn_graph *g, const tn_step_range *step, int32_t i) {
+    const tn_op *op = &g->ops[i];
+    if (tn_op_infos[op->kind].class != TN_CLASS_ELEMENT) return -1;
+    for (int j = 0; j < 3; j++) {
+        if (op->in[j] < 0) continue;
+        const tn_value *v = &g->values[op->in[j]];
+        if (v->producer >= step->mats && v->last_use == i && v->layout == TN_LAYOUT_F32 &&
+            v->width == g->values[op->out].width)
+            return op->in[j];
+    }
+    return -1;
+}
+
+static size_t place_over(layout *l, size_t begin, int32_t last_use) {
+    for (size_t b = 0; b < l->n; b++)
+        if (l->blocks[b].begin == begin) l->blocks[b].last_use = last_use;
     return begin;
 }
 
@@ -51,17 +74,24 @@ static bool place_values(tn_plan *p, layout *l) {
     const tn_graph *g = p->graph;
     for (int32_t s = 0; s < g->n_steps; s++) {
         size_t alone = 0;
-        drop_dead(l, s);
+        drop_dead(l, 0, g->steps[s].first);
         for (int32_t i = g->steps[s].first; i < g->steps[s].end; i++) {
             const tn_value_id id = g->ops[i].out;
             const tn_value *v = &g->values[id];
+            const int32_t last_use = v->last_use > i ? v->last_use : i;
             tn_place *at = &p->places[id];
+            /* The rows' own values make room for the columns'. Older ones do not: threads with one row, which is then each
+             * thread's own, do not meet here. */
+            if (i == g->steps[s].mats) drop_dead(l, g->steps[s].first, i);
             *at = (tn_place){.stride = row_stride(v),
                              .max_rows = max_rows(v, &p->limits),
                              .by_rows = i<g->steps[s].mats, .escapes = v->last_use_step> s};
             uint64_t bytes;
             if (!tn_mul_u64(at->stride, at->max_rows, &bytes) || bytes > SIZE_MAX / 4) return false;
-            if (id != g->logits) at->shared = place(l, bytes, v->last_use_step);
+            const tn_value_id over = overwritten(g, &g->steps[s], i);
+            if (id != g->logits)
+                at->shared = over >= 0 ? place_over(l, p->places[over].shared, last_use)
+                                       : place(l, bytes, i, last_use);
             if (at->by_rows) at->alone = alone, alone += at->stride;
         }
         if (alone > p->attention_at) p->attention_at = alone;
