@@ -16,9 +16,11 @@ N_BLOCKS = 2000
 
 # Where the half-precision factors lie in a block, so that they can be given chosen values.
 F16_OFFSETS = {
-    "F32": [], "F16": [], "BF16": [], "MXFP4": [],
+    "F32": [], "F16": [], "BF16": [], "MXFP4": [], "NVFP4": [],
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "IQ4_NL": [0],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_XS": [0],
+    "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0], "IQ1_S": [0], "IQ1_M": [], "TQ1_0": [52],
+    "TQ2_0": [64],
 }
 
 # Zeros, the smallest and largest subnormal, the smallest normal, one, the largest; both signs; infinities; NaNs.
@@ -38,8 +40,11 @@ def random_blocks(rng: np.random.Generator, name: str, block_bytes: int) -> np.n
     blocks = rng.integers(0, 256, (N_BLOCKS, block_bytes), dtype=np.uint8)
     for offset in F16_OFFSETS[name]:
         blocks[:, offset:offset + 2] = factors(rng).astype("<u2").view(np.uint8).reshape(-1, 2)
-    if name == "MXFP4":  # every exponent
+    if name in ("MXFP4", "NVFP4"):  # every exponent, every scale
         blocks[:256, 0] = np.arange(256)
+    if name == "IQ1_M":  # the factor is in four high nibbles, the lowest first
+        parts = factors(rng)[:, None] >> np.array([0, 4, 8, 12], np.uint16) & 15
+        blocks[:, 49::2] = blocks[:, 49::2] & 15 | (parts << 4).astype(np.uint8)
     return blocks
 
 
@@ -58,12 +63,22 @@ def check(helper: str, isa: str, name: str, blocks: np.ndarray) -> int:
     return int((~np.isnan(want)).sum())
 
 
+def check_table(helper: str) -> None:
+    """Numbers and sizes of all types, the ones that cannot be multiplied too."""
+    table = subprocess.run([helper, "--types"], capture_output=True, text=True, check=True).stdout
+    ours = {name: tuple(map(int, numbers)) for name, *numbers in map(str.split, table.splitlines())}
+    left = {"Q8_1", "Q8_K"}  # of activations, in no file
+    theirs = {kind.name: (kind.value, *GGML_QUANT_SIZES[kind]) for kind in GGMLQuantizationType if kind.name not in left}
+    assert ours == theirs, f"types differ: {ours.items() ^ theirs.items()}"
+
+
 def main() -> int:
     helper = os.path.join(os.environ["TERN_BUILD"], "dequant")
     seed = int(os.environ.get("TERN_TEST_SEED", "1"))
     isas = subprocess.run([helper, "--isas"], capture_output=True, text=True, check=True).stdout.split()
     print(f"seed {seed}, instruction sets: {' '.join(isas)}")
     assert "ref" in isas
+    check_table(helper)
     for name in F16_OFFSETS:
         elems, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
         blocks = random_blocks(np.random.default_rng([seed, GGMLQuantizationType[name].value]), name, block_bytes)

@@ -41,6 +41,16 @@ DTYPES = [
     "Q5_K",
     "Q6_K",
     "IQ4_XS",
+    "IQ2_XXS",
+    "IQ2_XS",
+    "IQ2_S",
+    "IQ3_XXS",
+    "IQ3_S",
+    "IQ1_S",
+    "IQ1_M",
+    "TQ1_0",
+    "TQ2_0",
+    "NVFP4",
 ]
 RANDOM_BLOCKS = {
     "Q2_K": (80, 82),
@@ -50,6 +60,13 @@ RANDOM_BLOCKS = {
     "Q6_K": (208, None),
     "IQ4_NL": (0, None),
     "IQ4_XS": (0, None),
+    "IQ2_XXS": (0, None),
+    "IQ2_XS": (0, None),
+    "IQ2_S": (0, None),
+    "IQ3_XXS": (0, None),
+    "IQ3_S": (0, None),
+    "IQ1_S": (0, None),
+    "IQ1_M": (48, None),
 }
 
 
@@ -249,7 +266,10 @@ def random_blocks(label, shape, dtype, deviation):
 
     def set_fields(d, minimum):
         for offset, value in ((d_offset, d), (min_offset, minimum)):
-            if offset is not None:
+            if dtype == "IQ1_M" and offset is not None:  # the high nibbles of four words from there on, the lowest first
+                parts = np.float16(value).view(np.uint16) >> np.array([0, 4, 8, 12], np.uint16) & 15
+                blocks[:, :, offset + 1 :: 2] = blocks[:, :, offset + 1 :: 2] & 15 | (parts << 4).astype(np.uint8)
+            elif offset is not None:
                 blocks[:, :, offset : offset + 2] = np.frombuffer(np.float16(value).tobytes(), np.uint8)
         return blocks.reshape(shape[0], -1)
 
