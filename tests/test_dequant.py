@@ -1,12 +1,16 @@
-"""Dequantized blocks equal those of Python's gguf package, bit for bit, for every type and instruction set."""
+"""Dequantized blocks equal those of Python's gguf package, bit for bit, for every type and instruction set; files with
+tensors of any type open and are described."""
 
+import json
 import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 
 try:
     import numpy as np
-    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFWriter
     from gguf.quants import dequantize
 except ImportError as error:
     print(f"skipped: {error}")
@@ -63,13 +67,34 @@ def check(helper: str, isa: str, name: str, blocks: np.ndarray) -> int:
     return int((~np.isnan(want)).sum())
 
 
+# In no file: of activations.
+FILE_TYPES = [kind for kind in GGMLQuantizationType if kind.name not in ("Q8_1", "Q8_K")]
+
+
 def check_table(helper: str) -> None:
     """Numbers and sizes of all types, the ones that cannot be multiplied too."""
     table = subprocess.run([helper, "--types"], capture_output=True, text=True, check=True).stdout
     ours = {name: tuple(map(int, numbers)) for name, *numbers in map(str.split, table.splitlines())}
-    left = {"Q8_1", "Q8_K"}  # of activations, in no file
-    theirs = {kind.name: (kind.value, *GGML_QUANT_SIZES[kind]) for kind in GGMLQuantizationType if kind.name not in left}
+    theirs = {kind.name: (kind.value, *GGML_QUANT_SIZES[kind]) for kind in FILE_TYPES}
     assert ours == theirs, f"types differ: {ours.items() ^ theirs.items()}"
+
+
+def check_inspect(tern: str, path: pathlib.Path) -> None:
+    """A file with a tensor of every type is described with its types and sizes."""
+    writer = GGUFWriter(path, "none")
+    expected = {}
+    for kind in FILE_TYPES:
+        elems, size = GGML_QUANT_SIZES[kind]
+        writer.add_tensor(kind.name, np.zeros((3, 2 * size), np.uint8), raw_dtype=kind)
+        expected[kind.name] = (kind.name, [2 * elems, 3], 6 * size)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    run = subprocess.run([tern, "inspect", "--json", path], capture_output=True, check=False)
+    assert run.returncode == 0, run.stderr.decode()
+    found = {t["name"]: (t["type"], t["dims"], int(t["bytes"])) for t in json.loads(run.stdout)["tensors"]}
+    assert found == expected, f"tensors differ: {[(found.get(n), expected[n]) for n in expected if found.get(n) != expected[n]]}"
 
 
 def main() -> int:
@@ -79,6 +104,8 @@ def main() -> int:
     print(f"seed {seed}, instruction sets: {' '.join(isas)}")
     assert "ref" in isas
     check_table(helper)
+    with tempfile.TemporaryDirectory() as folder:
+        check_inspect(os.environ["TERN"], pathlib.Path(folder) / "types.gguf")
     for name in F16_OFFSETS:
         elems, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
         blocks = random_blocks(np.random.default_rng([seed, GGMLQuantizationType[name].value]), name, block_bytes)
