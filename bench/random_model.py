@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes a GGUF model of the shape of Llama 3.2 1B with random weights: files of every type to time, none to download.
 
-    random_model.py TYPE OUT.gguf [--layers N] [--seed N]       (needs gguf, numpy)
+    random_model.py TYPE OUT.gguf [--layers N] [--experts N] [--seed N]       (needs gguf, numpy)
 
 TYPE is a weight type (Q4_0, ..., F32), or Q4_K_M or Q5_K_M: the mixture of those names, with Q6_K for the embedding and,
 in the layers that llama.cpp's quantizer picks, for attn_v and ffn_down. Blocks are random bytes whose scale fields are
 set so that weights have a deviation near 1 / sqrt(n_embd): what the values are matters to no engine's speed, but they
-must stay finite. The vocabulary is made up: control tokens, bytes, then numbered words.
+must stay finite. The vocabulary is made up: control tokens, bytes, then numbered words. With --experts each MLP becomes
+so many, of which a router chooses two, as in Mixtral.
 """
 
 import argparse
@@ -75,7 +76,7 @@ def more_bits(layer, n_layers):
 def type_of(name, dtype, layer, n_layers):
     if dtype not in MIXTURES:
         return dtype
-    high = name == "token_embd" or name in ("attn_v", "ffn_down") and more_bits(layer, n_layers)
+    high = name == "token_embd" or name in ("attn_v", "ffn_down", "ffn_down_exps") and more_bits(layer, n_layers)
     return "Q6_K" if high else MIXTURES[dtype]
 
 
@@ -92,7 +93,7 @@ def write_vocab(writer):
     writer.add_eos_token_id(2)
 
 
-def write(path, dtype, n_layers, seed):
+def write(path, dtype, n_layers, n_experts, seed):
     rng = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name(f"random {dtype}")
@@ -106,6 +107,9 @@ def write(path, dtype, n_layers, seed):
     writer.add_rope_freq_base(500000.0)
     writer.add_rope_dimension_count(HEAD_DIM)
     writer.add_vocab_size(N_VOCAB)
+    if n_experts:
+        writer.add_expert_count(n_experts)
+        writer.add_expert_used_count(2)
     write_vocab(writer)
 
     def matrix(name, rows, columns, layer=None):
@@ -113,6 +117,12 @@ def write(path, dtype, n_layers, seed):
         full = f"{name}.weight" if layer is None else f"blk.{layer}.{name}.weight"
         data = random_rows(rng, kind, rows, columns)
         writer.add_tensor(full, data, raw_dtype=None if kind in ("F32", "F16") else gguf.GGMLQuantizationType[kind])
+
+    def experts(name, rows, columns, layer):
+        kind = type_of(name, dtype, layer, n_layers)
+        data = random_rows(rng, kind, n_experts * rows, columns).reshape(n_experts, rows, -1)
+        raw = None if kind in ("F32", "F16") else gguf.GGMLQuantizationType[kind]
+        writer.add_tensor(f"blk.{layer}.{name}.weight", data, raw_dtype=raw)
 
     def norm(name):
         writer.add_tensor(name, np.ones(N_EMBD, np.float32))
@@ -125,6 +135,13 @@ def write(path, dtype, n_layers, seed):
         matrix("attn_v", N_KV_HEADS * HEAD_DIM, N_EMBD, i)
         matrix("attn_output", N_EMBD, N_HEADS * HEAD_DIM, i)
         norm(f"blk.{i}.ffn_norm.weight")
+        if n_experts:
+            router = rng.standard_normal((n_experts, N_EMBD), dtype=np.float32) * np.float32(0.03)
+            writer.add_tensor(f"blk.{i}.ffn_gate_inp.weight", router)
+            experts("ffn_gate_exps", N_FF, N_EMBD, i)
+            experts("ffn_up_exps", N_FF, N_EMBD, i)
+            experts("ffn_down_exps", N_EMBD, N_FF, i)
+            continue
         matrix("ffn_gate", N_FF, N_EMBD, i)
         matrix("ffn_up", N_FF, N_EMBD, i)
         matrix("ffn_down", N_EMBD, N_FF, i)
@@ -140,9 +157,10 @@ def main():
     parser.add_argument("dtype", metavar="TYPE", choices=["F32", "F16", "BF16", *BLOCKS, *MIXTURES])
     parser.add_argument("out", metavar="OUT.gguf")
     parser.add_argument("--layers", type=int, default=16)
+    parser.add_argument("--experts", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    write(options.out, options.dtype, options.layers, options.seed)
+    write(options.out, options.dtype, options.layers, options.experts, options.seed)
 
 
 if __name__ == "__main__":

@@ -127,13 +127,20 @@ typedef void tn_scale_fn(float *y, const float *x, float s, size_t n);
 /* y_i = cap * tanh(x_i / cap): tn_softcap_f32 of ref/math.h; y may be x. */
 typedef void tn_softcap_fn(float *y, const float *x, float cap, size_t n);
 
+/* Scores of n choices, y may be x.
+ *   softmax: m = largest x_i, e_i = exp(x_i - m), y_i = e_i / (sum of e in stripes)
+ *   sigmoid: 1 / (1 + exp(-x_i)) */
+typedef void tn_scores_fn(float *y, const float *x, size_t n);
+
 /* Gated units (Shazeer 2020): y_i = act(gate_i) * up_i; up NULL: y_i = act(gate_i). y may be gate or up.
  *   silu:      g / (1 + exp(-g))
  *   gelu:      (tanh form, Hendrycks & Gimpel 2016) t = g * fma(g * g, 0.044715f, 1) * 1.5957691216057308f,
  *              g / (1 + exp(-t))
  *   gelu_erf:  g * tn_normal_cdf_f32(g) of ref/math.h
  *   relu:      +0 if g < 0, else g
- *   relu2:     relu * relu */
+ *   relu2:     relu * relu
+ *   clamped:   g = gate_i if not above 7, else 7; g / (1 + exp(-(g * 1.702f))), and not times up_i but times u + 1, u being
+ *              up_i within -7 .. 7 */
 typedef void tn_glu_fn(float *y, const float *gate, const float *up, size_t n);
 
 /* ---- Attention ------------------------------------------------------------------------------------------
@@ -196,6 +203,7 @@ typedef struct tn_kernels {
     tn_add_fn *add;
     tn_scale_fn *scale;
     tn_softcap_fn *softcap;
+    tn_scores_fn *softmax, *sigmoid;
     tn_glu_fn *glu[TN_ACTIVATION_COUNT];
     tn_attn_fn *attn[TN_KV_COUNT];
     tn_attn_join_fn *attn_join;

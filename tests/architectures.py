@@ -183,6 +183,22 @@ STABLELM = rope(partial_rotary_factor=0.5) | {"layer_norm_eps": 1e-2}
 CONV1D = (".c_attn.weight", ".c_proj.weight", ".c_fc.weight")
 
 
+def longrope_factors(c):
+    return {
+        f"rope_factors_{kind}.weight": np.array(c["rope_parameters"][f"{kind}_factor"], np.float32)
+        for kind in ("short", "long")
+    }
+
+
+def granite_keys(c):
+    return rope_dimensions(c) | {
+        "attention.scale": ("f32", c["attention_multiplier"]),
+        "embedding_scale": ("f32", c["embedding_multiplier"]),
+        "residual_scale": ("f32", c["residual_multiplier"]),
+        "logit_scale": ("f32", c["logits_scaling"]),
+    }
+
+
 def phi3_keys(c):
     parameters = c["rope_parameters"]
     keys = rope_dimensions(c)
@@ -273,13 +289,7 @@ CASES = [
             "logits_scaling": 5.0,
             "attention_bias": True,
         },
-        lambda c: rope_dimensions(c)
-        | {
-            "attention.scale": ("f32", c["attention_multiplier"]),
-            "embedding_scale": ("f32", c["embedding_multiplier"]),
-            "residual_scale": ("f32", c["residual_multiplier"]),
-            "logit_scale": ("f32", c["logits_scaling"]),
-        },
+        granite_keys,
         permuted,
         features=LLAMA_FEATURES
         | {
@@ -343,10 +353,7 @@ CASES = [
         "Phi3ForCausalLM",
         COMMON | LONGROPE | PHI | {"sliding_window": None},
         phi3_keys,
-        extra=lambda c: {
-            f"rope_factors_{kind}.weight": np.array(c["rope_parameters"][f"{kind}_factor"], np.float32)
-            for kind in ("short", "long")
-        },
+        extra=longrope_factors,
         features={
             "short factors": {"rope_parameters": LONGROPE["rope_parameters"] | {"short_factor": [1.0] * 8}},
             "long factors": {"rope_parameters": LONGROPE["rope_parameters"] | {"long_factor": [1.0] * 8}},
@@ -682,11 +689,17 @@ CASES = [
 ]
 
 
+ROUTERS = ("mlp.gate.weight", "router.weight", "shared_expert_gate.weight")
+
 # ---- Weights and files ----------------------------------------------------------------------------------------------
 
 
 def weight(case, name, shape):
     values = tiny.random_normal(case.name + "/" + name, shape)
+    if "e_score_correction" in name:
+        return np.float32(0.1) * values
+    if name.endswith(ROUTERS):
+        return np.float32(1.6 / math.sqrt(shape[1])) * values
     if "norm" in name or ".ln_" in name:
         bias = name.endswith("bias")
         return np.float32(0.0 if bias else case.norm_mean) + np.float32(0.2) * values
@@ -696,7 +709,7 @@ def weight(case, name, shape):
         return np.float32(0.3) * values
     gain = 1.6 if any(part in name for part in ("q_proj", "k_proj", "qkv", "query_key_value", "c_attn")) else 1.0
     gain = 2.5 if any(part in name for part in ("gate", "fc1", "c_fc", "h_to_4h", "up_proj")) else gain
-    return np.float32(gain / math.sqrt(min(shape))) * values
+    return np.float32(gain / math.sqrt(min(shape[-2:]))) * values  # of matrices, or one an expert
 
 
 def golden(name):
@@ -722,7 +735,8 @@ class Model(tiny.Model):
         number = {text: number for number, text in gguf.MODEL_ARCH_NAMES.items()}[case.arch]
         table = gguf.get_tensor_name_map(number, case.config.get("num_hidden_layers") or case.config["n_layer"])
         stored = [item for name, array in tensors.items() for item in case.stored(case, name, array)]
-        self.tensors = {table.get_name(name, try_suffixes=(".weight", ".bias")): array for name, array in stored}
+        names = [table.get_name(name, try_suffixes=(".weight", ".bias")) or name for name, _ in stored]
+        self.tensors = {name: array for name, (_, array) in zip(names, stored)}
         self.tensors |= case.extra(case.config)
         keys = base_keys(case.config) | case.keys(case.config)
         self.meta = {"general.architecture": ("str", case.arch), "tokenizer.ggml.model": ("str", "no_vocab")}

@@ -287,8 +287,8 @@ def random_blocks(label, shape, dtype, deviation):
 
 
 def encode(label, array, dtype):
-    """(bytes of each row, GGUF type) of a tensor; vectors and the weights of norms stay F32."""
-    if array.ndim == 1 or label.endswith("_norm.weight"):
+    """(bytes of each row, GGUF type) of a tensor; vectors, biases, routers and the weights of norms stay F32."""
+    if array.ndim == 1 or label.endswith(("_norm.weight", ".bias", "ffn_gate_inp.weight")):
         return array.astype("<f4"), gguf.GGMLQuantizationType.F32
     kind = gguf.GGMLQuantizationType[dtype]
     if dtype in RANDOM_BLOCKS:

@@ -153,6 +153,10 @@ static inline float tn_normal_cdf_f32(float x) {
     return x < 0 ? tail : 1.0f - tail;
 }
 
+/* Of the clamped gated unit: where values are cut, and the steepness of its sigmoid. */
+#define TN_CLAMP       7.0f
+#define TN_CLAMP_SLOPE 1.702f
+
 /* cap * tanh(x / cap), cap > 0: e = exp(-2 * |x / cap|), t = (1 - e) / (1 + e), cap * t with the sign of x. */
 static inline float tn_softcap_f32(float x, float cap) {
     float e = tn_exp_f32(fabsf(x / cap) * -2.0f);

@@ -1,4 +1,4 @@
-/* What is done to single rows of floats between the products: norms, rotation, sum, scale, softcap, gated units. */
+/* What is done to single rows of floats between the products: norms, rotation, sum, scale, softcap, scores, gated units. */
 #include "ref.h"
 
 void tn_rms_norm_ref(float *y, const float *x, const float *w, size_t n, float eps) {
@@ -45,6 +45,18 @@ void tn_softcap_ref(float *y, const float *x, float cap, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = tn_softcap_f32(x[i], cap);
 }
 
+void tn_softmax_ref(float *y, const float *x, size_t n) {
+    float m = -INFINITY, s[8] = {0};
+    for (size_t i = 0; i < n; i++) m = x[i] > m ? x[i] : m;
+    for (size_t i = 0; i < n; i++) s[i % 8] += y[i] = tn_exp_f32(x[i] - m);
+    const float sum = tn_join8(s);
+    for (size_t i = 0; i < n; i++) y[i] = y[i] / sum;
+}
+
+void tn_sigmoid_ref(float *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = 1.0f / (1.0f + tn_exp_f32(-x[i]));
+}
+
 /* ---- Gated units ------------------------------------------------------------------------------------------ */
 
 static float silu(float g) {
@@ -79,3 +91,15 @@ X(gelu_erf)
 X(relu)
 X(relu2)
 #undef X
+
+static float clamped(float g) {
+    g = g > TN_CLAMP ? TN_CLAMP : g;
+    return g / (1.0f + tn_exp_f32(-(g * TN_CLAMP_SLOPE)));
+}
+
+void tn_clamped_mul_ref(float *y, const float *gate, const float *up, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const float u = !up ? 0.0f : up[i] > TN_CLAMP ? TN_CLAMP : up[i] < -TN_CLAMP ? -TN_CLAMP : up[i];
+        y[i] = clamped(gate[i]) * (u + 1.0f);
+    }
+}

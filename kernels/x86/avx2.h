@@ -49,7 +49,9 @@ tn_rope_fn tn_rope_halves_avx2, tn_rope_adjacent_avx2;
 tn_add_fn tn_add_avx2;
 tn_scale_fn tn_scale_avx2;
 tn_softcap_fn tn_softcap_avx2;
-tn_glu_fn tn_silu_mul_avx2, tn_gelu_mul_avx2, tn_gelu_erf_mul_avx2, tn_relu_mul_avx2, tn_relu2_mul_avx2;
+tn_scores_fn tn_softmax_avx2, tn_sigmoid_avx2;
+tn_glu_fn tn_silu_mul_avx2, tn_gelu_mul_avx2, tn_gelu_erf_mul_avx2, tn_relu_mul_avx2, tn_relu2_mul_avx2,
+    tn_clamped_mul_avx2;
 
 tn_attn_fn tn_attn_f32_avx2, tn_attn_f16_avx2, tn_attn_q8_0_avx2;
 tn_attn_join_fn tn_attn_join_avx2;

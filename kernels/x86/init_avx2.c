@@ -28,11 +28,14 @@ void tn_kernels_fill_avx2(tn_kernels *table) {
     table->add = tn_add_avx2;
     table->scale = tn_scale_avx2;
     table->softcap = tn_softcap_avx2;
+    table->softmax = tn_softmax_avx2;
+    table->sigmoid = tn_sigmoid_avx2;
     table->glu[TN_ACTIVATION_SILU] = tn_silu_mul_avx2;
     table->glu[TN_ACTIVATION_GELU] = tn_gelu_mul_avx2;
     table->glu[TN_ACTIVATION_GELU_ERF] = tn_gelu_erf_mul_avx2;
     table->glu[TN_ACTIVATION_RELU] = tn_relu_mul_avx2;
     table->glu[TN_ACTIVATION_RELU2] = tn_relu2_mul_avx2;
+    table->glu[TN_ACTIVATION_CLAMPED] = tn_clamped_mul_avx2;
     table->attn[TN_KV_F32] = tn_attn_f32_avx2;
     table->attn[TN_KV_F16] = tn_attn_f16_avx2;
     table->attn[TN_KV_Q8_0] = tn_attn_q8_0_avx2;

@@ -130,6 +130,45 @@ void tn_softcap_avx2(float *y, const float *x, float cap, size_t n) {
     for (; i < n; i++) y[i] = tn_softcap_f32(x[i], cap);
 }
 
+/* The largest of 8; of NaN and a number the number, as the reference has it. */
+TN_INLINE float max_of(__m256 m) {
+    float lanes[8], largest = -INFINITY;
+    _mm256_storeu_ps(lanes, m);
+    for (int i = 0; i < 8; i++) largest = lanes[i] > largest ? lanes[i] : largest;
+    return largest;
+}
+
+void tn_softmax_avx2(float *y, const float *x, size_t n) {
+    __m256 largest = _mm256_set1_ps(-INFINITY), sums = _mm256_setzero_ps();
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) largest = _mm256_max_ps(_mm256_loadu_ps(x + i), largest);
+    float most = max_of(largest);
+    for (; i < n; i++) most = x[i] > most ? x[i] : most;
+    const __m256 m = _mm256_set1_ps(most);
+    for (i = 0; i + 8 <= n; i += 8) {
+        const __m256 e = tn_exp8_ps(_mm256_sub_ps(_mm256_loadu_ps(x + i), m));
+        _mm256_storeu_ps(y + i, e);
+        sums = _mm256_add_ps(sums, e);
+    }
+    float s[8];
+    _mm256_storeu_ps(s, sums);
+    for (; i < n; i++) s[i % 8] += y[i] = tn_exp_f32(x[i] - most);
+    const float sum = tn_join8(s);
+    for (i = 0; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_div_ps(_mm256_loadu_ps(y + i), _mm256_set1_ps(sum)));
+    for (; i < n; i++) y[i] = y[i] / sum;
+}
+
+void tn_sigmoid_avx2(float *y, const float *x, size_t n) {
+    const __m256 one = _mm256_set1_ps(1.0f);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const __m256 e = tn_exp8_ps(negate8(_mm256_loadu_ps(x + i)));
+        _mm256_storeu_ps(y + i, _mm256_div_ps(one, _mm256_add_ps(one, e)));
+    }
+    for (; i < n; i++) y[i] = 1.0f / (1.0f + tn_exp_f32(-x[i]));
+}
+
 /* ---- Gated units -------------------------------------------------------------------------------- */
 
 /* g / (1 + exp(-t)) */
@@ -197,3 +236,24 @@ X(gelu_erf, gelu_erf8)
 X(relu, relu8)
 X(relu2, relu2_8)
 #undef X
+
+/* A NaN is the second operand of both comparisons, and stays. */
+TN_INLINE __m256 clamped8(__m256 g, __m256 u) {
+    const __m256 most = _mm256_set1_ps(TN_CLAMP), least = _mm256_set1_ps(-TN_CLAMP);
+    g = _mm256_min_ps(most, g);
+    u = _mm256_max_ps(least, _mm256_min_ps(most, u));
+    return _mm256_mul_ps(gate8(g, _mm256_mul_ps(g, _mm256_set1_ps(TN_CLAMP_SLOPE))),
+                         _mm256_add_ps(u, _mm256_set1_ps(1.0f)));
+}
+
+void tn_clamped_mul_avx2(float *y, const float *gate, const float *up, size_t n) {
+    const __m256 none = _mm256_setzero_ps();
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, clamped8(_mm256_loadu_ps(gate + i), up ? _mm256_loadu_ps(up + i) : none));
+    if (i < n) {
+        const __m256i mask = tn_lane_mask(n - i);
+        const __m256 u = up ? _mm256_maskload_ps(up + i, mask) : none;
+        _mm256_maskstore_ps(y + i, mask, clamped8(_mm256_maskload_ps(gate + i, mask), u));
+    }
+}

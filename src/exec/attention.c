@@ -23,7 +23,7 @@ typedef struct workspace {
 static workspace workspace_of(const tn_task *t) {
     const tn_plan *plan = t->run->plan;
     const size_t rows = (size_t)TN_ATTN_MAX_Q * plan->max_head_dim;
-    float *base = (float *)(void *)(tn_private(t) + plan->attention_at);
+    float *base = (float *)(void *)(tn_private(t) + plan->work_at);
     float *stats = base + 2 * rows + plan->max_head_dim;
     return (workspace){base,
                        base + rows,

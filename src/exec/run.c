@@ -18,7 +18,8 @@ uint8_t *tn_task_row(const tn_task *t, tn_value_id id, size_t i) {
     const tn_place *at = &plan->places[id];
     if (id == plan->graph->logits) return (uint8_t *)run->logits + i * run->logits_stride;
     const tn_value *v = &plan->graph->values[id];
-    if (t->n_rows == 1 && at->by_rows && v->producer >= t->step->first) return tn_private(t) + at->alone;
+    if (t->n_rows == 1 && at->by_rows && v->producer >= t->step->first)
+        return tn_private(t) + at->alone + (v->copies > 1 ? i * at->stride : 0);
     if (v->rows == TN_ROWS_TOKENS && t->op->rows == TN_ROWS_OUTPUTS) i += run->n_tokens - run->n_outputs;
     return run->shared + at->shared + i * at->stride;
 }
@@ -27,8 +28,11 @@ uint8_t *tn_task_row(const tn_task *t, tn_value_id id, size_t i) {
 static void publish(const tn_task *t) {
     const tn_plan *plan = t->run->plan;
     for (int32_t i = t->step->first; i < t->step->mats; i++) {
-        const tn_place *at = &plan->places[plan->graph->ops[i].out];
-        if (at->escapes) memcpy(t->run->shared + at->shared, tn_private(t) + at->alone, at->stride);
+        const tn_value_id id = plan->graph->ops[i].out;
+        const tn_place *at = &plan->places[id];
+        if (at->escapes)
+            memcpy(t->run->shared + at->shared, tn_private(t) + at->alone,
+                   at->stride * plan->graph->values[id].copies);
     }
 }
 
@@ -37,17 +41,19 @@ static void run_step(tn_run *run, const tn_step_range *step, uint32_t thread) {
     const uint32_t n_threads = run->plan->limits.n_threads;
     tn_task t = {.run = run, .step = step, .thread = thread, .n_rows = rows_of(run, step->rows)};
     const bool alone = t.n_rows == 1;
-    t.rows = alone ? (tn_range){0, 1} : tn_split(t.n_rows, 1, thread, n_threads);
     for (int32_t i = step->first; i < step->mats; i++) {
         t.op = &g->ops[i];
-        t.columns = (tn_range){0, g->values[t.op->out].width};
+        const tn_value *out = &g->values[t.op->out];
+        if (!alone && tn_op_infos[t.op->kind].class == TN_CLASS_GATHER) tn_pool_barrier(run->pool);
+        t.rows = alone ? (tn_range){0, out->copies} : tn_split(t.n_rows * out->copies, 1, thread, n_threads);
+        t.columns = (tn_range){0, out->width};
         run_table[t.op->kind](&t);
     }
     if (alone && thread == 0) publish(&t);
     if (!alone && step->mats > step->first && step->mats < step->end) tn_pool_barrier(run->pool);
-    t.rows = (tn_range){0, t.n_rows};
     for (int32_t i = step->mats; i < step->end; i++) {
         t.op = &g->ops[i];
+        t.rows = (tn_range){0, t.n_rows * g->values[t.op->out].copies};
         t.columns = tn_split(g->values[t.op->out].width, TN_COLUMN_UNIT, thread, n_threads);
         run_table[t.op->kind](&t);
     }

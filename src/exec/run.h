@@ -37,15 +37,15 @@ typedef struct tn_run {
 /* Computes the batch: stores its keys and values, writes its logits. No allocation, no failure. */
 void tn_run_program(tn_run *run);
 
-/* ---- For the run functions (ops.c, attention.c) --------------------------------------------------------------- */
+/* ---- For the run functions (ops.c, attention.c, experts.c) --------------------------------------------------------------- */
 
 typedef struct tn_task {
     tn_run *run;
     const tn_op *op;
     const tn_step_range *step;
     uint32_t thread;
-    size_t n_rows;    /* of the step */
-    tn_range rows;    /* ROW: the rows to make. Else all */
+    size_t n_rows;    /* of the step; a value of experts has copies of them */
+    tn_range rows;    /* ROW, GATHER: the rows to make. Else all */
     tn_range columns; /* MAT, ELEMENT: the columns to make */
 } tn_task;
 

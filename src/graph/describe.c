@@ -15,12 +15,18 @@ static void add_attention(tn_step_summary *s, const tn_attention_params *p) {
     s->outputs_only = p->outputs_only;
 }
 
-static void add_op(tn_step_summary *s, const tn_op *op) {
+static void add_op(tn_step_summary *s, const tn_graph *g, const tn_op *op) {
     if (op->kind == TN_OP_EMBED)
         s->weight_bytes += tn_dtype_row_bytes(op->embed.table.dtype, op->embed.table.k);
     if (op->kind == TN_OP_MATMUL) {
         s->weight_bytes += tn_dtype_row_bytes(op->weight.dtype, op->weight.k) * op->weight.n;
         s->weight_macs += (uint64_t)op->weight.k * op->weight.n;
+    }
+    if (op->kind == TN_OP_EXPERTS) {
+        const tn_weight *w = &op->experts.weight;
+        const uint32_t n_used = g->values[op->out].copies;
+        s->weight_bytes += tn_dtype_row_bytes(w->dtype, w->k) * w->n * n_used;
+        s->weight_macs += (uint64_t)w->k * w->n * n_used;
     }
     if (op->kind == TN_OP_ATTENTION) add_attention(s, &op->attention);
 }
@@ -33,6 +39,6 @@ void tn_graph_describe_step(const tn_graph *g, int32_t i, tn_step_summary *out) 
     for (int32_t at = step->first; at < step->end; at++) {
         const bool divided = at == step->mats && at > step->first;
         append(out, divided ? " | " : at > step->first ? " " : "", tn_op_infos[g->ops[at].kind].name);
-        add_op(out, &g->ops[at]);
+        add_op(out, g, &g->ops[at]);
     }
 }

@@ -4,15 +4,22 @@
  *   attention                                                                        one step
  *
  * Inside the second part each thread works on its own columns, so that an operation may follow another there only if it
- * needs no other thread's columns: an ELEMENT operation, which is divided as the product before it is. */
+ * needs no other thread's columns: an ELEMENT operation, which is divided as the product before it is.
+ *
+ * Experts, with their rows: route dispatch | gate up glu, then quantize | down combine. */
 #include <assert.h>
 
 #include "graph.h"
 
 /* ---- Quantization of activations ----------------------------------------------------------------------------- */
 
-static tn_act wanted_act(const tn_op *op) {
-    tn_act act = op->kind == TN_OP_MATMUL ? tn_dtypes[op->weight.dtype].act : TN_ACT_NONE;
+/* What input 0 has to be quantized to; NONE: it is read as it is. */
+static tn_act wanted_act(const tn_graph *g, const tn_op *op) {
+    tn_act act = TN_ACT_NONE;
+    if (op->kind == TN_OP_MATMUL) act = tn_dtypes[op->weight.dtype].act;
+    if (op->kind == TN_OP_DISPATCH) act = op->dispatch.act; /* before the rows are copied */
+    if (op->kind == TN_OP_EXPERTS && g->ops[g->values[op->in[0]].producer].kind != TN_OP_DISPATCH)
+        act = tn_dtypes[op->experts.weight.dtype].act;
     return act == TN_ACT_F32 ? TN_ACT_NONE : act;
 }
 
@@ -32,11 +39,11 @@ static void insert_quantize(tn_graph *g) {
     bool(*wanted)[TN_ACT_COUNT] = tn_arena_alloc(g->arena, (size_t)old.n_values + 1, sizeof *wanted);
     if (!wanted) g->out_of_memory = true;
     for (int32_t i = 0; wanted && i < old.n_ops; i++)
-        if (wanted_act(&old.ops[i])) wanted[old.ops[i].in[0]][wanted_act(&old.ops[i])] = true;
+        if (wanted_act(&old, &old.ops[i])) wanted[old.ops[i].in[0]][wanted_act(&old, &old.ops[i])] = true;
     for (int32_t i = 0; i < old.n_ops && !g->out_of_memory; i++) {
         tn_op op = old.ops[i];
         const tn_value_id was = op.out;
-        const tn_act act = wanted_act(&op);
+        const tn_act act = wanted_act(&old, &op);
         for (int j = 0; j < 3; j++)
             if (op.in[j] >= 0) op.in[j] = j == 0 && act ? quantized[op.in[j]][act] : moved[op.in[j]];
         moved[was] = tn_graph_add(g, op);
@@ -60,14 +67,24 @@ static bool reads_columns(const tn_graph *g, const tn_step_range *s, const tn_op
     return false;
 }
 
+/* Whether an input made there is divided otherwise than the operation's own columns. */
+static bool reads_other_width(const tn_graph *g, const tn_step_range *s, const tn_op *op) {
+    for (int i = 0; i < 3; i++)
+        if (op->in[i] >= 0 && g->values[op->in[i]].producer >= s->mats &&
+            g->values[op->in[i]].width != g->values[op->out].width)
+            return true;
+    return false;
+}
+
 /* Whether the operation may join the open step, which has row operations only while mats == end. */
 static bool fits(const tn_graph *g, const tn_step_range *s, const tn_op *op) {
     if (s->heads || s->rows != op->rows) return false;
     const bool rows_only = s->mats == s->end;
     switch (tn_op_infos[op->kind].class) {
-    case TN_CLASS_ROW: return rows_only;
+    case TN_CLASS_ROW:
+    case TN_CLASS_GATHER: return rows_only;
     case TN_CLASS_MAT: return rows_only || !reads_columns(g, s, op);
-    case TN_CLASS_ELEMENT: return true; /* as wide as all it reads, hence divided alike */
+    case TN_CLASS_ELEMENT: return !reads_other_width(g, s, op);
     default: return false;
     }
 }
@@ -97,7 +114,8 @@ tn_status tn_graph_fuse(tn_graph *g, tn_error *err) {
             s = (tn_step_range){
                 .first = i, .mats = i, .end = i, .rows = op->rows, .heads = class == TN_CLASS_HEADS};
         }
-        const bool row = class == TN_CLASS_ROW || (class == TN_CLASS_ELEMENT && s.mats == s.end);
+        const bool row = class == TN_CLASS_ROW || class == TN_CLASS_GATHER ||
+                         (class == TN_CLASS_ELEMENT && s.mats == s.end);
         s.end = i + 1;
         if (row) s.mats = i + 1;
     }

@@ -46,6 +46,7 @@ tn_value_id tn_graph_add(tn_graph *g, tn_op op) {
     g->cap_ops = (int32_t)cap;
     tn_value value = tn_op_shape(g, &op);
     value.rows = op.rows;
+    if (!value.copies) value.copies = 1;
     value.producer = value.last_use = g->n_ops;
     op.out = add_value(g, value);
     if (g->out_of_memory) return 0;

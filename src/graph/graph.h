@@ -1,7 +1,8 @@
 /* The compute graph of a model: values, and the operations that make them, in an order that can be run.
  *
  * Shapes have one symbolic dimension: a value has `rows` rows, as many as the batch has tokens or as many as logits are
- * asked for, of a fixed width. An operation on OUTPUT rows that reads a TOKEN value reads its last rows.
+ * asked for, of a fixed width. An operation on OUTPUT rows that reads a TOKEN value reads its last rows. Values of experts
+ * have `copies` rows for each of those, one for each expert that a row uses, sorted by expert, then by row.
  *
  * tn_graph_fuse then turns the list into steps. Threads meet once between steps (and once more inside a step that has
  * row operations when there are several rows). */
@@ -24,7 +25,13 @@ typedef enum tn_op_kind {
     TN_OP_COUNT
 } tn_op_kind;
 
-typedef enum tn_op_class { TN_CLASS_ROW, TN_CLASS_MAT, TN_CLASS_ELEMENT, TN_CLASS_HEADS } tn_op_class;
+typedef enum tn_op_class {
+    TN_CLASS_ROW,
+    TN_CLASS_MAT,
+    TN_CLASS_ELEMENT,
+    TN_CLASS_GATHER,
+    TN_CLASS_HEADS
+} tn_op_class;
 
 typedef struct tn_op_info {
     const char *name;
@@ -35,8 +42,9 @@ extern const tn_op_info tn_op_infos[TN_OP_COUNT];
 
 typedef enum tn_rows { TN_ROWS_TOKENS, TN_ROWS_OUTPUTS } tn_rows;
 
-/* What a value's rows hold: floats, quantized activations, or attention's partial results. */
-typedef enum tn_layout { TN_LAYOUT_F32, TN_LAYOUT_ACT, TN_LAYOUT_PARTS } tn_layout;
+/* What a value's rows hold: floats, quantized activations, attention's partial results, or the experts chosen: n_used
+ * numbers (int32), then as many weights (float), best first. */
+typedef enum tn_layout { TN_LAYOUT_F32, TN_LAYOUT_ACT, TN_LAYOUT_PARTS, TN_LAYOUT_PICKS } tn_layout;
 
 typedef int32_t tn_value_id; /* index into values; -1: none */
 
@@ -45,6 +53,7 @@ typedef struct tn_value {
     tn_act act; /* layout ACT: Q8_32 or Q8_256 */
     tn_rows rows;
     uint32_t width;                       /* elements a row */
+    uint32_t copies;                      /* rows for each row of the step: 1, or the experts used */
     int32_t producer, last_use;           /* op indices */
     int32_t producer_step, last_use_step; /* set by tn_graph_fuse */
 } tn_value;
@@ -85,6 +94,28 @@ typedef struct tn_attention_params {
     bool outputs_only; /* only OUTPUT rows of the result are read */
 } tn_attention_params;
 
+#define TN_MAX_EXPERT_GROUPS 64
+
+/* How a router's outputs choose experts (docs/NUMERICS.md). */
+typedef struct tn_route_params {
+    uint32_t n_experts, n_used;
+    bool sigmoid; /* scores are sigmoids, else their softmax */
+    float near;   /* above 0: an expert is weighed among those left that are as near as that (SparseMixer) */
+    uint32_t n_groups,
+        n_groups_used; /* experts of the best groups alone are chosen; 1, 1: of all. At most TN_MAX_EXPERT_GROUPS */
+    uint32_t group_best; /* a group is as good as the sum of so many of its best */
+    bool renormalise;    /* weights are divided by their sum */
+    float scale;         /* and multiplied by this */
+    const float *bias;   /* added to the scores where they choose, not to the weights; or NULL */
+} tn_route_params;
+
+/* Matrices of experts: those of expert e are `stride` bytes behind those of e - 1. */
+typedef struct tn_experts_params {
+    tn_weight weight; /* of expert 0 */
+    uint32_t n_experts;
+    size_t stride;
+} tn_experts_params;
+
 typedef struct tn_op {
     tn_op_kind kind;
     int32_t layer; /* -1: before or after the layers */
@@ -120,6 +151,19 @@ typedef struct tn_op {
         struct {
             tn_act act;
         } quantize;
+        tn_route_params route;
+        struct {
+            tn_act act; /* the kind of rows that the experts behind it meet */
+            uint32_t n_experts;
+        } dispatch;
+        tn_experts_params experts;
+        struct {
+            const float *vectors; /* one an expert, as wide as the value */
+            uint32_t n_experts;
+        } expert_bias;
+        struct {
+            uint32_t n_experts;
+        } combine;
         tn_attention_params attention; /* ATTENTION, and the ATTN_JOIN behind it */
     };
 } tn_op;

@@ -9,13 +9,16 @@ static const tn_value *input(const tn_graph *g, const tn_op *op, int i) {
     return &g->values[op->in[i]];
 }
 
+/* Floats with one row for each row of the step. */
 static tn_value floats(uint32_t width) {
     return (tn_value){.layout = TN_LAYOUT_F32, .act = TN_ACT_F32, .width = width};
 }
 
 static tn_value same_floats(const tn_graph *g, const tn_op *op) {
     assert(input(g, op, 0)->layout == TN_LAYOUT_F32);
-    return floats(input(g, op, 0)->width);
+    tn_value v = floats(input(g, op, 0)->width);
+    v.copies = input(g, op, 0)->copies;
+    return v;
 }
 
 static tn_value shape_embed(const tn_graph *g, const tn_op *op) {
@@ -35,7 +38,7 @@ static tn_value shape_quantize(const tn_graph *g, const tn_op *op) {
 }
 
 static tn_value shape_matmul(const tn_graph *g, const tn_op *op) {
-    assert(input(g, op, 0)->width == op->weight.k);
+    assert(input(g, op, 0)->width == op->weight.k && input(g, op, 0)->copies == 1);
     return floats(op->weight.n);
 }
 
@@ -45,6 +48,7 @@ static tn_value shape_bias(const tn_graph *g, const tn_op *op) {
 
 static tn_value shape_add(const tn_graph *g, const tn_op *op) {
     assert(input(g, op, 0)->width == input(g, op, 1)->width && input(g, op, 1)->layout == TN_LAYOUT_F32);
+    assert(input(g, op, 0)->copies == input(g, op, 1)->copies);
     return same_floats(g, op);
 }
 
@@ -77,6 +81,49 @@ static tn_value shape_attention(const tn_graph *g, const tn_op *op) {
 static tn_value shape_attn_join(const tn_graph *g, const tn_op *op) {
     assert(input(g, op, 0)->layout == TN_LAYOUT_PARTS);
     return floats(op->attention.n_heads * op->attention.head_dim);
+}
+
+static tn_value shape_shut(const tn_graph *g, const tn_op *op) {
+    assert(input(g, op, 1)->width == 1 && input(g, op, 1)->copies == input(g, op, 0)->copies);
+    return same_floats(g, op);
+}
+
+static tn_value shape_route(const tn_graph *g, const tn_op *op) {
+    assert(input(g, op, 0)->width == op->route.n_experts && input(g, op, 0)->copies == 1);
+    tn_value v = floats(2 * op->route.n_used);
+    v.layout = TN_LAYOUT_PICKS;
+    return v;
+}
+
+/* The picks that an operation on experts' rows goes by. */
+static const tn_value *picks(const tn_graph *g, const tn_op *op) {
+    assert(input(g, op, 1)->layout == TN_LAYOUT_PICKS);
+    return input(g, op, 1);
+}
+
+static tn_value shape_dispatch(const tn_graph *g, const tn_op *op) {
+    tn_value v = *input(g, op, 0);
+    assert(v.copies == 1);
+    v.copies = picks(g, op)->width / 2;
+    return v;
+}
+
+static tn_value shape_experts(const tn_graph *g, const tn_op *op) {
+    assert(input(g, op, 0)->width == op->experts.weight.k);
+    assert(input(g, op, 0)->copies == picks(g, op)->width / 2);
+    tn_value v = floats(op->experts.weight.n);
+    v.copies = input(g, op, 0)->copies;
+    return v;
+}
+
+static tn_value shape_expert_bias(const tn_graph *g, const tn_op *op) {
+    assert(input(g, op, 0)->copies == picks(g, op)->width / 2);
+    return same_floats(g, op);
+}
+
+static tn_value shape_combine(const tn_graph *g, const tn_op *op) {
+    assert(input(g, op, 0)->copies == picks(g, op)->width / 2);
+    return floats(input(g, op, 0)->width);
 }
 
 tn_value tn_op_shape(const tn_graph *g, const tn_op *op) {

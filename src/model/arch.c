@@ -87,6 +87,10 @@ static tn_status parse_hparams(tn_yaml *c, const yaml_node_t *map) {
     return TN_OK;
 }
 
+static tn_status parse_layers(tn_yaml *c, const yaml_node_t *node) {
+    return node ? tn_yaml_expr(c, node, &c->arch->n_computed) : TN_OK;
+}
+
 static tn_status parse_checks(tn_yaml *c, const yaml_node_t *seq) {
     if (!seq) return TN_OK;
     if (seq->type != YAML_SEQUENCE_NODE) return tn_yaml_bad(c, seq, "expected a list of expressions", NULL);
@@ -140,8 +144,16 @@ static tn_status parse_fallback(tn_yaml *c, const yaml_node_t *map, tn_tensor_de
         return tn_yaml_bad(c, other, "expected the name of a tensor above", NULL);
     if (!def->per_layer && c->arch->tensors[def->fallback].per_layer)
         return tn_yaml_bad(c, other, "a layer's tensor outside the layers", NULL);
-    if (row && def->n_dims > 2) return tn_yaml_bad(c, row, "rows are of matrices and vectors", NULL);
+    if (row && def->n_dims > 3) return tn_yaml_bad(c, row, "rows are of matrices and vectors", NULL);
     return row ? tn_yaml_expr(c, row, &def->row) : TN_OK;
+}
+
+/* `true`, or where. */
+static tn_status parse_optional(tn_yaml *c, const yaml_node_t *node, tn_tensor_def *def) {
+    const char *text = tn_yaml_scalar(node);
+    if (!text || strcmp(text, "true")) return tn_yaml_expr(c, node, &def->optional);
+    def->optional = "1";
+    return TN_OK;
 }
 
 static tn_status parse_tensor(tn_yaml *c, const yaml_node_t *key, const yaml_node_t *map, bool per_layer) {
@@ -157,7 +169,7 @@ static tn_status parse_tensor(tn_yaml *c, const yaml_node_t *key, const yaml_nod
     if (tn_arch_tensor(c->arch, def->id) >= 0) return tn_yaml_bad(c, key, "given twice:", def->id);
     if (def->name && per_layer != (strstr(def->name, "{i}") != NULL))
         return tn_yaml_bad(c, map, "'{i}' belongs in the names of layer_tensors, and only there", NULL);
-    if ((node = tn_yaml_get(c, map, "optional")) && (s = tn_yaml_bool(c, node, &def->optional))) return s;
+    if ((node = tn_yaml_get(c, map, "optional")) && (s = parse_optional(c, node, def))) return s;
     if ((s = parse_fallback(c, map, def))) return s;
     if ((node = tn_yaml_get(c, map, "hf")) && (s = parse_hf(c, node, def))) return s;
     c->arch->n_tensors++;
@@ -194,12 +206,13 @@ static tn_status parse_embed(tn_yaml *c, const yaml_node_t *map) {
 }
 
 static tn_status parse_root(tn_yaml *c, const yaml_node_t *root) {
-    static const char *const known[] = {"name",  "hparams", "checks", "tensors", "layer_tensors",
-                                        "embed", "block",   "head",   NULL};
+    static const char *const known[] = {"name",          "hparams", "layers", "checks", "tensors",
+                                        "layer_tensors", "embed",   "block",  "head",   NULL};
     tn_status s;
     if ((s = tn_yaml_check_map(c, root, known)) ||
         (s = tn_yaml_string(c, tn_yaml_get(c, root, "name"), &c->arch->name)) ||
         (s = parse_hparams(c, tn_yaml_get(c, root, "hparams"))) ||
+        (s = parse_layers(c, tn_yaml_get(c, root, "layers"))) ||
         (s = parse_checks(c, tn_yaml_get(c, root, "checks"))) ||
         (s = parse_tensors(c, tn_yaml_get(c, root, "tensors"), tn_yaml_get(c, root, "layer_tensors"))) ||
         (s = parse_embed(c, tn_yaml_get(c, root, "embed"))) ||

@@ -41,10 +41,11 @@ typedef struct tn_tensor_def {
     const char *name; /* in files; "{i}" is the layer. NULL: never there by itself */
     const char *shape[4];
     uint32_t n_dims;
-    bool per_layer, optional;
-    int fallback;        /* tensor used where this one is absent; -1: none */
-    const char *row;     /* the part of the fallback from this row on; NULL: all of it, of the same shape */
-    const char *hf_name; /* in checkpoints; NULL: not there */
+    bool per_layer;
+    const char *optional; /* may be absent where this is not 0; NULL: nowhere. Steps that need it find out */
+    int fallback;         /* tensor used where this one is absent; -1: none */
+    const char *row;      /* the part of the fallback from this row on; NULL: all of it, of the same shape */
+    const char *hf_name;  /* in checkpoints; NULL: not there */
     const char *hf_permute; /* heads whose rotary pairs change from halves to adjacent; NULL: as it is */
     const char *hf_add;     /* added to each element; NULL: nothing */
 } tn_tensor_def;
@@ -53,6 +54,7 @@ typedef enum tn_step_kind {
     TN_STEP_NORM,      /* h = norm(h) */
     TN_STEP_ATTENTION, /* h = attention(h) */
     TN_STEP_MLP,       /* h = down(activation(gate(h)) * up(h)), or down(activation(up(h))) */
+    TN_STEP_MOE,       /* h = weighted sum of the MLPs that a router chooses */
     TN_STEP_RESIDUAL,  /* x = x + h, h = x */
     TN_STEP_SAVE,      /* value = h */
     TN_STEP_LOAD,      /* h = value */
@@ -74,7 +76,7 @@ typedef struct tn_step {
     const char *when;    /* the step is left out of layers where this is 0 */
     int value;           /* save, load, add: number of a named value, 0 is x */
     int weight, bias;    /* norm, logits */
-    const char *scale;   /* scale, attention, logits */
+    const char *scale;   /* scale, attention, logits, moe */
     const char *softcap; /* attention, logits */
     int norm_kind;       /* tn_norm_kind: norm, attention */
     const char *eps;     /* norm, attention */
@@ -87,14 +89,19 @@ typedef struct tn_step {
     const char *rope_dim, *rope_theta, *rope_factor, *rope_magnitude;
     const char *yarn_original, *yarn_beta_fast, *yarn_beta_slow, *long_above;
     int freq_factors, long_factors;
-    int gate, up, down, gate_bias, up_bias, down_bias; /* mlp */
-    int activation;                                    /* tn_activation: mlp */
+    int gate, up, down, gate_bias, up_bias, down_bias; /* mlp, moe */
+    int activation;                                    /* tn_activation: mlp, moe */
+    int output_gate;                                   /* mlp */
+    int router, router_bias, select_bias;              /* moe, as the following */
+    const char *used, *sigmoid, *near, *renormalise;
+    const char *groups, *groups_used, *group_best;
 } tn_step;
 
 typedef struct tn_arch {
     const char *name;
     tn_hparam_def *hparams; /* the first is n_layers */
     size_t n_hparams;
+    const char *n_computed; /* layers that are computed, the first ones; NULL: all */
     const char **checks;
     size_t n_checks;
     tn_tensor_def *tensors;

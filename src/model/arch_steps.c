@@ -35,7 +35,7 @@ static const char *const norm_places[] = {"before_rope", "after_rope", NULL};
 static const char *const pair_names[] = {"adjacent", "halves", NULL};
 static const char *const activation_names[TN_ACTIVATION_COUNT + 1] = {
     [TN_ACTIVATION_SILU] = "silu", [TN_ACTIVATION_GELU] = "gelu",   [TN_ACTIVATION_GELU_ERF] = "gelu_erf",
-    [TN_ACTIVATION_RELU] = "relu", [TN_ACTIVATION_RELU2] = "relu2",
+    [TN_ACTIVATION_RELU] = "relu", [TN_ACTIVATION_RELU2] = "relu2", [TN_ACTIVATION_CLAMPED] = "clamped",
 };
 
 static const field norm_fields[] = {CHOICE("kind", norm_kind, norm_kinds),
@@ -91,6 +91,26 @@ static const field mlp_fields[] = {TENSOR("gate", gate),
                                    TENSOR("gate_bias", gate_bias),
                                    TENSOR("up_bias", up_bias),
                                    TENSOR("down_bias", down_bias),
+                                   TENSOR("output_gate", output_gate),
+                                   NEEDED_CHOICE("activation", activation, activation_names),
+                                   {0}};
+static const field groups_fields[] = {
+    NEEDED_EXPR("of", groups), NEEDED_EXPR("used", groups_used), NEEDED_EXPR("best", group_best), {0}};
+static const field moe_fields[] = {NEEDED_TENSOR("router", router),
+                                   TENSOR("router_bias", router_bias),
+                                   TENSOR("select_bias", select_bias),
+                                   NEEDED_EXPR("used", used),
+                                   EXPR("sigmoid", sigmoid),
+                                   EXPR("near", near),
+                                   MAP("groups", groups_fields),
+                                   EXPR("renormalise", renormalise),
+                                   EXPR("scale", scale),
+                                   NEEDED_TENSOR("gate", gate),
+                                   NEEDED_TENSOR("up", up),
+                                   NEEDED_TENSOR("down", down),
+                                   TENSOR("gate_bias", gate_bias),
+                                   TENSOR("up_bias", up_bias),
+                                   TENSOR("down_bias", down_bias),
                                    NEEDED_CHOICE("activation", activation, activation_names),
                                    {0}};
 static const field logits_fields[] = {NEEDED_TENSOR("weight", weight),
@@ -116,6 +136,7 @@ static const struct step_row {
 } step_table[] = {{"norm", TN_STEP_NORM, ARGUMENT_FIELDS, norm_fields},
                   {"attention", TN_STEP_ATTENTION, ARGUMENT_FIELDS, attention_fields},
                   {"mlp", TN_STEP_MLP, ARGUMENT_FIELDS, mlp_fields},
+                  {"moe", TN_STEP_MOE, ARGUMENT_FIELDS, moe_fields},
                   {"residual", TN_STEP_RESIDUAL, ARGUMENT_NONE, NULL},
                   {"save", TN_STEP_SAVE, ARGUMENT_NEW_VALUE, NULL},
                   {"load", TN_STEP_LOAD, ARGUMENT_VALUE, NULL},

@@ -112,7 +112,22 @@ tn_value_id tn_build_norm(tn_builder *b, tn_value_id x, const tn_step *step, int
     return add_bias(b, tn_build_add(b, op), bias);
 }
 
+/* The product of each row with one row of weights, a matrix or a vector. */
+static tn_value_id row_product(tn_builder *b, tn_value_id x, int def) {
+    const float *v = NULL;
+    if (b->m->arch.tensors[def].n_dims == 1 && !(v = tn_build_vector(b, def, tn_build_width(b, x))))
+        tn_build_fail(b, "tensor '%s' is absent, and the step needs it", b->m->arch.tensors[def].id);
+    const uint32_t width = tn_build_width(b, x);
+    const tn_weight w = b->m->arch.tensors[def].n_dims != 1 ? tn_build_matrix(b, def, width)
+                        : v ? (tn_weight){(const uint8_t *)v, TN_DTYPE_F32, width, 1}
+                            : (tn_weight){0};
+    if (w.n != 1)
+        tn_build_fail(b, "tensor '%s' is not one row, as the step needs", b->m->arch.tensors[def].id);
+    return tn_build_add(b, (tn_op){.kind = TN_OP_MATMUL, .in = {x, -1, -1}, .weight = w});
+}
+
 static void mlp(tn_builder *b, const tn_step *step) {
+    const tn_value_id open = step->output_gate < 0 ? -1 : row_product(b, b->h, step->output_gate);
     const bool gated = step->gate >= 0;
     const tn_value_id gate = gated ? tn_build_linear(b, b->h, step->gate, step->gate_bias) : -1;
     const tn_value_id up = tn_build_linear(b, b->h, step->up, step->up_bias);
@@ -122,6 +137,7 @@ static void mlp(tn_builder *b, const tn_step *step) {
                       .in = {gated ? gate : up, gated ? up : -1, -1},
                       .glu = {(tn_activation)step->activation}};
     b->h = tn_build_linear(b, tn_build_add(b, op), step->down, step->down_bias);
+    if (open >= 0) b->h = tn_build_add(b, (tn_op){.kind = TN_OP_SHUT, .in = {b->h, open, -1}});
 }
 
 static tn_value_id sum(tn_builder *b, tn_value_id saved) {
@@ -156,6 +172,7 @@ static void build_step(tn_builder *b, const tn_step *step) {
     case TN_STEP_NORM: b->h = tn_build_norm(b, b->h, step, step->weight, step->bias); break;
     case TN_STEP_ATTENTION: tn_build_attention(b, step); break;
     case TN_STEP_MLP: mlp(b, step); break;
+    case TN_STEP_MOE: tn_build_moe(b, step); break;
     case TN_STEP_RESIDUAL: b->saved[0] = b->h = sum(b, b->saved[0]); break;
     case TN_STEP_SAVE: b->saved[step->value] = b->h; break;
     case TN_STEP_LOAD: load(b, b->saved[step->value]); break;

@@ -1,4 +1,4 @@
-/* The builder of a graph, shared by the steps (build.c) and attention (build_attention.c). */
+/* The builder of a graph, shared by the steps (build.c), attention (build_attention.c) and experts (build_moe.c). */
 #ifndef TN_MODEL_BUILD_H
 #define TN_MODEL_BUILD_H
 
@@ -41,5 +41,6 @@ tn_value_id tn_build_linear(tn_builder *b, tn_value_id x, int weight, int bias);
 tn_value_id tn_build_norm(tn_builder *b, tn_value_id x, const tn_step *step, int weight, int bias);
 
 void tn_build_attention(tn_builder *b, const tn_step *step); /* build_attention.c */
+void tn_build_moe(tn_builder *b, const tn_step *step);       /* build_moe.c */
 
 #endif

@@ -206,6 +206,21 @@ static tn_status run_checks(const tn_model *m, tn_error *err) {
     return TN_OK;
 }
 
+/* Keeps the layers that the description computes. */
+static tn_status drop_layers(tn_model *m, tn_error *err) {
+    const uint32_t n_all = m->hparams.n_layers;
+    uint32_t n = n_all;
+    tn_status s = m->arch.n_computed ? tn_model_eval_u32(m, m->arch.n_computed, 0, &n, err) : TN_OK;
+    if (s) return s;
+    if (n == 0 || n > n_all)
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                       "'%s' is %u, expected at least 1 and at most %u layers", m->arch.n_computed, n, n_all);
+    for (size_t h = 0; h < m->arch.n_hparams; h++)
+        memmove(m->hparams.values + h * n, m->hparams.values + h * n_all, n * sizeof(double));
+    m->hparams.n_layers = n;
+    return TN_OK;
+}
+
 static uint32_t whole(const tn_model *m, const char *name) {
     int h = tn_arch_hparam(&m->arch, name, strlen(name));
     return (uint32_t)m->hparams.values[(size_t)h * m->hparams.n_layers];
@@ -222,6 +237,7 @@ tn_status tn_model_read_hparams(tn_model *m, tn_error *err) {
         return tn_fail(err, TN_ERR_MEMORY, "cannot run model", tn_file_path(m->file), "out of memory");
     for (size_t h = 0; h < m->arch.n_hparams; h++)
         if ((s = read_hparam(m, h, err))) return s;
+    if ((s = drop_layers(m, err))) return s;
     m->hparams.n_embd = whole(m, "n_embd");
     m->hparams.n_ctx_train = whole(m, "n_ctx_train");
     return run_checks(m, err);

@@ -58,7 +58,8 @@ static tn_status check(const tn_model *m, const tn_tensor_def *def, const tn_ten
     return TN_OK;
 }
 
-/* The rows of `whole` (of a vector: the elements) that the definition speaks of, as a tensor of their own. */
+/* The rows of `whole` (of a vector: the elements; of several matrices: of each) that the definition speaks of, as a tensor
+ * of their own. */
 static tn_status slice(tn_model *m, const tn_tensor_def *def, const tn_tensor *whole, uint32_t layer,
                        const tn_tensor **out, tn_error *err) {
     tn_tensor *part = tn_arena_alloc(&m->arena, 1, sizeof *part);
@@ -67,13 +68,14 @@ static tn_status slice(tn_model *m, const tn_tensor_def *def, const tn_tensor *w
     uint32_t row;
     tn_status s = eval_shape(m, def, layer, part->dims, err);
     if (s || (s = tn_model_eval_u32(m, def->row, layer, &row, err))) return s;
-    const uint32_t last = def->n_dims - 1;
-    const uint64_t n = part->dims[last], row_elems = last ? part->dims[0] : 1;
-    if (whole->n_dims != def->n_dims || (last && whole->dims[0] != row_elems) || row + n > whole->dims[last])
+    const uint32_t of = def->n_dims > 1; /* the dimension that rows are counted in */
+    const uint64_t n = part->dims[of], row_elems = of ? part->dims[0] : 1, n_matrices = part->dims[2];
+    if (whole->n_dims != def->n_dims || (of && whole->dims[0] != row_elems) || row + n > whole->dims[of] ||
+        whole->dims[2] != n_matrices)
         return wrong_shape(m, whole->cname, part->dims, def->n_dims, whole, err);
-    const uint64_t row_bytes = whole->n_bytes / whole->dims[last];
+    const uint64_t matrix_bytes = whole->n_bytes / n_matrices, row_bytes = matrix_bytes / whole->dims[of];
     part->data = whole->data + row * row_bytes;
-    part->n_bytes = n * row_bytes;
+    part->n_bytes = (n_matrices - 1) * matrix_bytes + n * row_bytes; /* to the end of the last */
     *out = part;
     return check(m, def, part, layer, err);
 }
@@ -94,7 +96,10 @@ static tn_status bind(tn_model *m, size_t d, uint32_t layer, bool *used, tn_erro
         if (*slot && def->row) return slice(m, def, *slot, layer, slot, err);
         if (*slot) return check(m, def, *slot, layer, err);
     }
-    if (!def->optional)
+    double optional = 0;
+    tn_status s = def->optional ? tn_model_eval(m, def->optional, layer, &optional, err) : TN_OK;
+    if (s) return s;
+    if (optional == 0)
         return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
                        "tensor '%s' is missing", name);
     return TN_OK;

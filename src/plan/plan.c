@@ -12,9 +12,10 @@ static size_t row_stride(const tn_value *v) {
 /* Partial results of attention: one row a token, or with one token (and few, if there is room) one row a chunk of the
  * cache. */
 static size_t max_rows(const tn_value *v, const tn_limits *limits) {
-    if (v->rows == TN_ROWS_OUTPUTS) return limits->n_outputs;
+    if (v->rows == TN_ROWS_OUTPUTS) return (size_t)limits->n_outputs * v->copies;
     size_t n_chunks = limits->n_ctx / TN_ATTN_CHUNK + 1;
-    return v->layout == TN_LAYOUT_PARTS && n_chunks > limits->n_batch ? n_chunks : limits->n_batch;
+    return v->layout == TN_LAYOUT_PARTS && n_chunks > limits->n_batch ? n_chunks
+                                                                      : (size_t)limits->n_batch * v->copies;
 }
 
 /* ---- Offsets in the shared arena: first fit among the values alive at the same time --------------------------- */
@@ -58,7 +59,7 @@ static tn_value_id overwritten(const tn_graph *g, const tn_step_range *step, int
         if (op->in[j] < 0) continue;
         const tn_value *v = &g->values[op->in[j]];
         if (v->producer >= step->mats && v->last_use == i && v->layout == TN_LAYOUT_F32 &&
-            v->width == g->values[op->out].width)
+            v->width == g->values[op->out].width && v->copies == g->values[op->out].copies)
             return op->in[j];
     }
     return -1;
@@ -92,12 +93,27 @@ static bool place_values(tn_plan *p, layout *l) {
             if (id != g->logits)
                 at->shared = over >= 0 ? place_over(l, p->places[over].shared, last_use)
                                        : place(l, bytes, i, last_use);
-            if (at->by_rows) at->alone = alone, alone += at->stride;
+            if (at->by_rows) at->alone = alone, alone += at->stride * v->copies;
         }
-        if (alone > p->attention_at) p->attention_at = alone;
+        if (alone > p->work_at) p->work_at = alone;
     }
     p->shared_bytes = l->top;
     return true;
+}
+
+/* What attention and experts need beside the rows of values, for a thread. */
+static size_t work_bytes(tn_plan *p) {
+    const tn_graph *g = p->graph;
+    for (uint32_t i = 0; i < g->n_caches; i++)
+        if (g->caches[i].head_dim > p->max_head_dim) p->max_head_dim = g->caches[i].head_dim;
+    for (int32_t i = 0; i < g->n_ops; i++)
+        if (g->ops[i].kind == TN_OP_ROUTE && g->ops[i].route.n_experts > p->max_experts)
+            p->max_experts = g->ops[i].route.n_experts;
+    /* q and one chunk's result; its maxima, sums and bounds; one head of k */
+    const size_t attention =
+        (2 * (size_t)TN_ATTN_MAX_Q + 1) * p->max_head_dim * sizeof(float) + 4 * TN_ATTN_MAX_Q * sizeof(float);
+    const size_t experts = tn_experts_work_bytes(p->max_experts);
+    return attention > experts ? attention : experts;
 }
 
 tn_status tn_plan_make(const tn_graph *graph, const tn_kernels *kernels, const tn_limits *limits,
@@ -107,12 +123,7 @@ tn_status tn_plan_make(const tn_graph *graph, const tn_kernels *kernels, const t
     out->places = tn_arena_alloc(arena, (size_t)graph->n_values, sizeof *out->places);
     if (!l.blocks || !out->places || !place_values(out, &l))
         return tn_fail(err, TN_ERR_MEMORY, "cannot plan the session", NULL, "out of memory");
-    for (uint32_t i = 0; i < graph->n_caches; i++)
-        if (graph->caches[i].head_dim > out->max_head_dim) out->max_head_dim = graph->caches[i].head_dim;
-    /* q and one chunk's result; its maxima, sums and bounds; one head of k */
-    size_t attention = (2 * (size_t)TN_ATTN_MAX_Q + 1) * out->max_head_dim * sizeof(float) +
-                       4 * TN_ATTN_MAX_Q * sizeof(float);
-    out->kernel_scratch_at = tn_round_up(out->attention_at + attention, 64);
+    out->kernel_scratch_at = tn_round_up(out->work_at + work_bytes(out), 64);
     out->private_bytes = tn_round_up(out->kernel_scratch_at + TN_KERNEL_SCRATCH, 4096);
     return TN_OK;
 }

@@ -4,7 +4,7 @@
  * One shared arena holds the rows of all values, each at an offset that is free for as long as the value lives. Each thread has a
  * private area:
  *
- *   | rows of the open step, when it has one row | attention: q, one chunk's result | kernel scratch |
+ *   | rows of the open step, when it has one row | attention: q, one chunk's result; experts: scores, counts | kernel scratch |
  */
 #ifndef TN_PLAN_PLAN_H
 #define TN_PLAN_PLAN_H
@@ -40,10 +40,10 @@ typedef struct tn_plan {
     tn_limits limits;
     tn_place *places; /* one a value */
     size_t shared_bytes;
-    size_t attention_at; /* offsets in the private area */
+    size_t work_at; /* offsets in the private area: attention's or experts' workspace */
     size_t kernel_scratch_at;
     size_t private_bytes;
-    uint32_t max_head_dim;
+    uint32_t max_head_dim, max_experts;
 } tn_plan;
 
 /* Fills *out; all memory comes from the arena. Allocates nothing that the plan speaks of: its sizes can be shown first. */
@@ -59,6 +59,11 @@ static inline tn_range tn_split(size_t n, size_t unit, size_t index, size_t n_th
     size_t units = (n + unit - 1) / unit;
     size_t begin = units * index / n_threads * unit, end = units * (index + 1) / n_threads * unit;
     return (tn_range){begin < n ? begin : n, end < n ? end : n};
+}
+
+/* Of the experts' workspace: scores and what chooses, sums of groups at most as many, and counts. */
+static inline size_t tn_experts_work_bytes(size_t n_experts) {
+    return n_experts ? (4 * n_experts + 1) * sizeof(float) : 0;
 }
 
 #define TN_COLUMN_UNIT 16 /* columns are divided in panels of the matrix kernels */

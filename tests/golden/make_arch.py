@@ -3,7 +3,7 @@ need.
 
     python tests/golden/make_arch.py [CASE...]
 
-For each case of tests/architectures.py, in tests/golden/arch/: NAME.f32, the float32 logits [position][vocabulary] of
+For each case of tests/architectures.py and architectures_moe.py, in tests/golden/arch/: NAME.f32, the float32 logits [position][vocabulary] of
 transformers' model in float32 with eager attention; and NAME.json, the ids, the checkpoint's tensor names and shapes,
 how far the same model in float64 is from it, and how much the logits change with each feature of the case altered (what
 the test would notice). Both figures are largest difference / largest |logit|.
@@ -19,12 +19,13 @@ import transformers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import architectures  # noqa: E402
+import architectures_moe  # noqa: E402
 
 
 def build(case, config):
     model_class = getattr(transformers, case.model)
     settings = model_class.config_class(**config)
-    settings._attn_implementation = "eager"
+    settings._attn_implementation = settings._experts_implementation = "eager"
     return model_class(settings).eval()
 
 
@@ -33,7 +34,8 @@ def is_tied(model, name):
 
 
 def shapes(model):
-    return {name: list(p.shape) for name, p in model.named_parameters() if not is_tied(model, name)}
+    kept = [(name, buffer) for name, buffer in model.named_buffers() if "e_score_correction" in name]
+    return {name: list(p.shape) for name, p in [*model.named_parameters(), *kept] if not is_tied(model, name)}
 
 
 def compute(case, config, weights, ids, dtype):
@@ -90,6 +92,6 @@ def make(case):
 
 
 if __name__ == "__main__":
-    for chosen in architectures.CASES:
+    for chosen in architectures.CASES + architectures_moe.CASES:
         if chosen.name in sys.argv[1:] or len(sys.argv) == 1:
             make(chosen)

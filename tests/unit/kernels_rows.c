@@ -49,6 +49,14 @@ static void run_softcap(const tn_kernels *t, float *y, const float *a, const flo
     (void)b;
     t->softcap(y, a, n % 2 ? 30.0f : 50.0f, n);
 }
+static void run_softmax(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
+    (void)b;
+    t->softmax(y, a, n);
+}
+static void run_sigmoid(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
+    (void)b;
+    t->sigmoid(y, a, n);
+}
 static void run_add(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
     t->add(y, a, b, n);
 }
@@ -68,6 +76,7 @@ X(GELU)
 X(GELU_ERF)
 X(RELU)
 X(RELU2)
+X(CLAMPED)
 #undef X
 
 typedef struct row_op {
@@ -82,6 +91,8 @@ static const row_op row_ops[] = {
     {"add", run_add, true},
     {"scale", run_scale, false},
     {"softcap", run_softcap, false},
+    {"softmax", run_softmax, false},
+    {"sigmoid", run_sigmoid, false},
     {"silu", run_SILU, true},
     {"silu alone", run_SILU_alone, false},
     {"gelu", run_GELU, true},
@@ -92,6 +103,8 @@ static const row_op row_ops[] = {
     {"relu alone", run_RELU_alone, false},
     {"relu2", run_RELU2, true},
     {"relu2 alone", run_RELU2_alone, false},
+    {"clamped", run_CLAMPED, true},
+    {"clamped alone", run_CLAMPED_alone, false},
 };
 
 static void check_row_op(const row_op *op, size_t n, regime kind) {
@@ -149,6 +162,10 @@ void test_gated_units_equal_the_reference_over_all_floats(void **state) {
             CASE("%s softcap, values below %a", tn_isa_name((tn_isa)isa), (double)gate[N - 1]);
             ref.softcap(want, gate, 30.0f, N);
             variant[isa].softcap(y, gate, 30.0f, N);
+            check_floats(y, want, N);
+            CASE("%s sigmoid, values below %a", tn_isa_name((tn_isa)isa), (double)gate[N - 1]);
+            ref.sigmoid(want, gate, N);
+            variant[isa].sigmoid(y, gate, N);
             check_floats(y, want, N);
         }
     }

@@ -384,6 +384,13 @@ static void test_gated_units_by_their_formulas(void **state) {
     for (size_t i = 0; i < N; i++) assert_true(out[i] == (in_a[i] > 0 ? in_a[i] * in_a[i] : 0));
     ref.glu[TN_ACTIVATION_RELU](out, in_a, in_b, N);
     for (size_t i = 0; i < N; i++) assert_true(out[i] == (in_a[i] > 0 ? in_a[i] * in_b[i] : 0));
+    for (size_t i = 0; i < N; i++) in_b[i] *= 20.0f;
+    ref.glu[TN_ACTIVATION_CLAMPED](out, in_a, in_b, N);
+    for (size_t i = 0; i < N; i++) {
+        const double g = fmin((double)in_a[i], 7), u = fmax(-7, fmin((double)in_b[i], 7));
+        const double want = g / (1 + exp(-1.702 * g)) * (u + 1);
+        check_near("clamped", i, out[i], want, 1e-5 * fabs(g / (1 + exp(-1.702 * g))) * (fabs(u) + 1));
+    }
 }
 
 static void test_softcap_is_a_scaled_tanh(void **state) {
@@ -392,6 +399,25 @@ static void test_softcap_is_a_scaled_tanh(void **state) {
     ref.softcap(out, in_a, 30.0f, N);
     for (size_t i = 0; i < N; i++)
         check_near("softcap", i, out[i], 30 * tanh((double)in_a[i] / 30), 30 * 3e-7);
+}
+
+static void test_scores_by_their_formulas(void **state) {
+    (void)state;
+    for (size_t n = 1; n <= 40; n++) {
+        double sum = 0, most = -1e9;
+        for (size_t i = 0; i < n; i++) in_a[i] = rng_float() * 20.0f, most = fmax(most, (double)in_a[i]);
+        for (size_t i = 0; i < n; i++) sum += exp((double)in_a[i] - most);
+        ref.softmax(out, in_a, n);
+        for (size_t i = 0; i < n; i++) {
+            const double want = exp((double)in_a[i] - most) / sum;
+            check_near("softmax", i, out[i], want, 3e-6 * want);
+        }
+        ref.sigmoid(out, in_a, n);
+        for (size_t i = 0; i < n; i++) {
+            const double want = 1 / (1 + exp(-(double)in_a[i]));
+            check_near("sigmoid", i, out[i], want, 3e-6 * want);
+        }
+    }
 }
 
 static void test_add_and_scale(void **state) {
@@ -540,6 +566,7 @@ int main(void) {
         cmocka_unit_test(test_rope_rotates_each_pair),
         cmocka_unit_test(test_gated_units_by_their_formulas),
         cmocka_unit_test(test_softcap_is_a_scaled_tanh),
+        cmocka_unit_test(test_scores_by_their_formulas),
         cmocka_unit_test(test_add_and_scale),
         cmocka_unit_test(test_chunked_attention_equals_the_textbook_softmax),
         cmocka_unit_test(test_join_with_nothing),

@@ -46,6 +46,27 @@ static void steps_hold_what_the_design_says(void **state) {
     tn_model_close(m);
 }
 
+/* A layer of experts: one meeting of the threads more than an MLP. */
+static void experts_take_three_steps(void **state) {
+    (void)state;
+    tn_model *m = tiny_open(&tiny_mixtral);
+    const tn_graph *g = &m->graph;
+    static const tn_op_kind expected[][5] = {
+        {TN_OP_NORM, TN_OP_QUANTIZE, TN_OP_MATMUL},
+        {TN_OP_ROUTE, TN_OP_DISPATCH, TN_OP_EXPERTS, TN_OP_EXPERTS, TN_OP_GLU},
+        {TN_OP_QUANTIZE, TN_OP_EXPERTS, TN_OP_COMBINE, TN_OP_ADD},
+    };
+    static const int counts[] = {3, 5, 4}, rows[] = {2, 2, 1};
+    assert_int_equal(g->n_steps, 6 * (int)tiny_mixtral.n_layers + 1);
+    for (int s = 0; s < 3; s++) {
+        const tn_step_range *step = &g->steps[3 + s];
+        assert_int_equal(step->end - step->first, counts[s]);
+        assert_int_equal(step->mats - step->first, rows[s]);
+        for (int i = 0; i < counts[s]; i++) assert_int_equal(g->ops[step->first + i].kind, expected[s][i]);
+    }
+    tn_model_close(m);
+}
+
 static void only_asked_rows_go_through_the_tail(void **state) {
     (void)state;
     tn_model *m = tiny_open(&tiny_llama);
@@ -79,8 +100,8 @@ static bool writes_over(const tn_graph *g, int32_t a, int32_t b) {
 /* Values that are alive at the same time share no bytes, but for one that is written over another, its input. */
 static void living_values_do_not_overlap(void **state) {
     (void)state;
-    const tiny_shape *shapes[] = {&tiny_llama, &tiny_gemma3};
-    for (int i = 0; i < 2; i++) {
+    const tiny_shape *shapes[] = {&tiny_llama, &tiny_gemma3, &tiny_mixtral};
+    for (int i = 0; i < 3; i++) {
         tn_model *m = tiny_open(shapes[i]);
         tn_kernels kernels;
         tn_kernels_fill(&kernels, TN_ISA_REF);
@@ -149,6 +170,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_have_five_steps),
         cmocka_unit_test(steps_hold_what_the_design_says),
+        cmocka_unit_test(experts_take_three_steps),
         cmocka_unit_test(only_asked_rows_go_through_the_tail),
         cmocka_unit_test(living_values_do_not_overlap),
         cmocka_unit_test(splits_cover_everything_once),

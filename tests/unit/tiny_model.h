@@ -11,15 +11,18 @@
 typedef struct tiny_shape {
     const char *arch; /* "llama" or "gemma3" */
     uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, window;
-    bool q8_0; /* matrices in Q8_0, else F32 */
+    bool q8_0;                          /* matrices in Q8_0, else F32 */
+    uint32_t n_experts, n_experts_used; /* llama; 0: an MLP */
 } tiny_shape;
 
-static const tiny_shape tiny_llama = {"llama", 2, 64, 4, 2, 16, 96, 50, 0, false};
-static const tiny_shape tiny_gemma3 = {"gemma3", 7, 64, 4, 1, 16, 96, 50, 16, false};
+static const tiny_shape tiny_llama = {"llama", 2, 64, 4, 2, 16, 96, 50, 0, false, 0, 0};
+static const tiny_shape tiny_mixtral = {"llama", 2, 64, 4, 2, 16, 96, 50, 0, true, 5, 2};
+static const tiny_shape tiny_gemma3 = {"gemma3", 7, 64, 4, 1, 16, 96, 50, 16, false, 0, 0};
 
 typedef struct tiny_tensor {
     char name[64];
     uint64_t k, n; /* n == 0: a vector */
+    uint64_t n_matrices;
 } tiny_tensor;
 
 static uint32_t tiny_random(uint64_t *state) {
@@ -31,6 +34,7 @@ static void tiny_put(tiny_tensor *list, size_t *count, const char *format, uint3
                      uint64_t n) {
     snprintf(list[*count].name, sizeof list->name, format, layer);
     list[*count].k = k;
+    list[*count].n_matrices = 1;
     list[(*count)++].n = n;
 }
 
@@ -48,9 +52,17 @@ static size_t tiny_list(const tiny_shape *s, tiny_tensor *t) {
         tiny_put(t, &c, "blk.%u.attn_v.weight", i, e, kv);
         tiny_put(t, &c, "blk.%u.attn_output.weight", i, q, e);
         tiny_put(t, &c, "blk.%u.ffn_norm.weight", i, e, 0);
-        tiny_put(t, &c, "blk.%u.ffn_gate.weight", i, e, s->n_ff);
-        tiny_put(t, &c, "blk.%u.ffn_up.weight", i, e, s->n_ff);
-        tiny_put(t, &c, "blk.%u.ffn_down.weight", i, s->n_ff, e);
+        if (s->n_experts) {
+            tiny_put(t, &c, "blk.%u.ffn_gate_inp.weight", i, e, s->n_experts);
+            tiny_put(t, &c, "blk.%u.ffn_gate_exps.weight", i, e, s->n_ff);
+            tiny_put(t, &c, "blk.%u.ffn_up_exps.weight", i, e, s->n_ff);
+            tiny_put(t, &c, "blk.%u.ffn_down_exps.weight", i, s->n_ff, e);
+            for (size_t last = c - 3; last < c; last++) t[last].n_matrices = s->n_experts;
+        } else {
+            tiny_put(t, &c, "blk.%u.ffn_gate.weight", i, e, s->n_ff);
+            tiny_put(t, &c, "blk.%u.ffn_up.weight", i, e, s->n_ff);
+            tiny_put(t, &c, "blk.%u.ffn_down.weight", i, s->n_ff, e);
+        }
         if (!gemma) continue;
         tiny_put(t, &c, "blk.%u.attn_q_norm.weight", i, s->head_dim, 0);
         tiny_put(t, &c, "blk.%u.attn_k_norm.weight", i, s->head_dim, 0);
@@ -68,18 +80,18 @@ static void tiny_key(gb *b, const char *arch, const char *key, uint32_t v) {
 
 static uint64_t tiny_bytes(const tiny_shape *s, const tiny_tensor *t) {
     if (t->n == 0) return t->k * 4;
-    return s->q8_0 ? t->k / 32 * 34 * t->n : t->k * 4 * t->n;
+    return (s->q8_0 ? t->k / 32 * 34 : t->k * 4) * t->n * t->n_matrices;
 }
 
 static void tiny_data(gb *b, const tiny_shape *s, const tiny_tensor *t, uint64_t *rng) {
     if (t->n == 0 || !s->q8_0) {
-        for (uint64_t i = 0; i < t->k * (t->n ? t->n : 1); i++) {
+        for (uint64_t i = 0; i < t->k * (t->n ? t->n * t->n_matrices : 1); i++) {
             float v =
                 ((float)tiny_random(rng) / 2147483648.0f - 0.5f) * (t->n ? 0.35f : 0.5f) + (t->n ? 0 : 1);
             gb_bytes(b, &v, 4);
         }
     } else {
-        for (uint64_t i = 0; i < t->k / 32 * t->n; i++) {
+        for (uint64_t i = 0; i < t->k / 32 * t->n * t->n_matrices; i++) {
             gb_u16(b, 0x1800); /* 2^-9 */
             for (int j = 0; j < 32; j++) gb_u8(b, (uint8_t)((int)(tiny_random(rng) % 200) - 100));
         }
@@ -93,7 +105,7 @@ static inline void tiny_write(const tiny_shape *s, char *path) {
     const size_t n = tiny_list(s, list);
     const char *a = s->arch;
     gb b = {0};
-    gb_header(&b, 3, n, 12);
+    gb_header(&b, 3, n, 14);
     gb_key(&b, "general.architecture", 8);
     gb_str(&b, a);
     tiny_key(&b, a, "block_count", s->n_layers);
@@ -104,6 +116,8 @@ static inline void tiny_write(const tiny_shape *s, char *path) {
     tiny_key(&b, a, "attention.key_length", s->head_dim);
     tiny_key(&b, a, "attention.value_length", s->head_dim);
     tiny_key(&b, a, "attention.sliding_window", s->window);
+    tiny_key(&b, a, "expert_count", s->n_experts);
+    tiny_key(&b, a, "expert_used_count", s->n_experts_used);
     tiny_key(&b, a, "context_length", 4096);
     tiny_key(&b, a, "vocab_size", s->n_vocab);
     char key[96];
@@ -114,9 +128,10 @@ static inline void tiny_write(const tiny_shape *s, char *path) {
     uint64_t offset = 0;
     for (size_t i = 0; i < n; i++) {
         gb_str(&b, list[i].name);
-        gb_u32(&b, list[i].n ? 2 : 1);
+        gb_u32(&b, !list[i].n ? 1 : list[i].n_matrices == 1 ? 2 : 3);
         gb_u64(&b, list[i].k);
         if (list[i].n) gb_u64(&b, list[i].n);
+        if (list[i].n_matrices > 1) gb_u64(&b, list[i].n_matrices);
         gb_u32(&b, list[i].n && s->q8_0 ? 8 : 0);
         gb_u64(&b, offset);
         offset += (tiny_bytes(s, &list[i]) + 31) / 32 * 32;
