@@ -21,6 +21,7 @@ tn_rope_fn tn_rope_halves_ref, tn_rope_adjacent_ref;
 tn_add_fn tn_add_ref;
 tn_scale_fn tn_scale_ref;
 tn_softcap_fn tn_softcap_ref;
+tn_clamp_fn tn_clamp_ref;
 tn_glu_fn tn_silu_mul_ref, tn_gelu_mul_ref, tn_gelu_erf_mul_ref, tn_relu_mul_ref, tn_relu2_mul_ref;
 
 tn_attn_fn tn_attn_f32_ref, tn_attn_f16_ref, tn_attn_q8_0_ref;

@@ -79,9 +79,9 @@ tn_status tn_plan_make(const tn_graph *graph, const tn_kernels *kernels, const t
         return tn_fail(err, TN_ERR_MEMORY, "cannot plan the session", NULL, "out of memory");
     for (uint32_t i = 0; i < graph->n_caches; i++)
         if (graph->caches[i].head_dim > out->max_head_dim) out->max_head_dim = graph->caches[i].head_dim;
-    /* q and one chunk's result; its maxima, sums and bounds; one head of k */
+    /* q and one chunk's result; one head of k; of each row maximum, sum, bounds, slope and position */
     size_t attention = (2 * (size_t)TN_ATTN_MAX_Q + 1) * out->max_head_dim * sizeof(float) +
-                       4 * TN_ATTN_MAX_Q * sizeof(float);
+                       6 * TN_ATTN_MAX_Q * sizeof(float);
     out->kernel_scratch_at = tn_round_up(out->attention_at + attention, 64);
     out->private_bytes = tn_round_up(out->kernel_scratch_at + TN_KERNEL_SCRATCH, 4096);
     return TN_OK;
