@@ -32,6 +32,7 @@ void tn_kernels_fill_ref(tn_kernels *table) {
         .softcap = tn_softcap_ref,
         .softmax = tn_softmax_ref,
         .sigmoid = tn_sigmoid_ref,
+        .clamp = tn_clamp_ref,
         .glu = {[TN_ACTIVATION_SILU] = tn_silu_mul_ref,
                 [TN_ACTIVATION_GELU] = tn_gelu_mul_ref,
                 [TN_ACTIVATION_GELU_ERF] = tn_gelu_erf_mul_ref,
