@@ -77,9 +77,9 @@ static inline float tn_e8m0_half_to_f32(uint8_t e) {
 }
 
 /* Half of an unsigned E4M3 scale: 3 bits of mantissa, 4 of exponent with bias 7; the top bit is not looked at. Its one
- * NaN, 0x7f alone, counts as 0. Written as a float's bits the byte is off by 2^-120, exact for subnormals too. */
+ * NaN, 0x7f alone, counts as 0. In the place of a half's exponent and mantissa the byte is off by 2^-8, subnormals too. */
 static inline float tn_ue4m3_half_to_f32(uint8_t e) {
-    return e == 0x7f ? 0.0f : tn_f32_from_bits((uint32_t)(e & 0x7f) << 20) * 0x1p119f;
+    return e == 0x7f ? 0.0f : tn_f16_to_f32((uint16_t)((e & 0x7f) << 7)) * 128.0f;
 }
 
 /* e^x (Cody & Waite's reduction, the polynomial of Cephes expf). The operations, in this order:

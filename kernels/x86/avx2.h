@@ -32,7 +32,8 @@ enum { TN_PREFETCH_AHEAD = 2048 };
 TN_AVX2_Q_TYPES(X)
 #undef X
 
-tn_matmul_fn tn_matmul_nvfp4_q8_avx2;
+/* Its loops serve the levels above too. */
+tn_matmul_fn tn_gemm_nvfp4_q8_avx2, tn_gemv_nvfp4_q8_avx2, tn_gemv_few_nvfp4_q8_avx2;
 
 /* Weight types met by floats. */
 #define TN_AVX2_FLOAT_TYPES(X) X(F32, f32) X(F16, f16) X(BF16, bf16)

@@ -1,5 +1,6 @@
-/* Products of several tokens with the 32-wide weight types: Q8_0 and IQ4_NL through a signed panel, the
- * others through an unsigned one (panel_avx2.h), whose offsets come off through the activation sums. */
+/* Products of several tokens with the 32-wide weight types: Q8_0, IQ4_NL and NVFP4 through a signed panel, the
+ * others through an unsigned one (panel_avx2.h), whose offsets come off through the activation sums. NVFP4 counts
+ * as 32-wide here too: half a block meets a block of activations. */
 #include "panel_avx2.h"
 #include "unpack32_avx2.h"
 
@@ -60,6 +61,29 @@ TN_INLINE void tile_u8(float (*acc)[ROWS], const u8_panel *panel, const tn_panel
     }
 }
 
+/* The signed panel with a factor for each 16 elements: of each 32, the even pairs of the first 16 are groups 0-3, the odd
+ * ones 8-11. */
+TN_INLINE void tile_i16_halves(float (*acc)[ROWS], const tn_panel_i16 *panel, const tn_panel_chunk *chunk,
+                               int n) {
+    for (size_t i = 0; i < 2 * chunk->n_blocks; i++) {
+        const int16_t(*q)[ROWS][2] = panel->q + i / 2 * 16 + i % 2 * 4;
+        __m256i dot[TOKENS][2];
+        for (int t = 0; t < n; t++) dot[t][0] = dot[t][1] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++) {
+            const int g = j / 4 * 8 + j % 4;
+            const __m256i w0 = tn_load256(q[g][0]), w1 = tn_load256(q[g][8]);
+            for (int t = 0; t < n; t++) {
+                const __m256i x = tn_broadcast_i32(panel->x[t] + i / 2 * 32 + i % 2 * 8 + 2 * g);
+                dot[t][0] = tn_pin(_mm256_add_epi32(dot[t][0], _mm256_madd_epi16(w0, x)));
+                dot[t][1] = tn_pin(_mm256_add_epi32(dot[t][1], _mm256_madd_epi16(w1, x)));
+            }
+        }
+        for (int t = 0; t < n; t++)
+            tn_panel_accumulate(acc[t], dot[t], panel->d[i], tn_panel_scale(chunk, i / 2, t), false);
+    }
+}
+
 /* ---- Tiles, one function for each number of tokens ---------------------------------------------- */
 
 #define CALL(n) tile_u8(acc, panel, chunk, n, 8, 8, false)
@@ -79,6 +103,9 @@ TN_PANEL_TILES(tiles_mxfp4, CALL)
 #undef CALL
 #define CALL(n) tn_panel_tile_i16(acc, panel, chunk, n, 32)
 TN_PANEL_TILES(tiles_i16, CALL)
+#undef CALL
+#define CALL(n) tile_i16_halves(acc, panel, chunk, n)
+TN_PANEL_TILES(tiles_nvfp4, CALL)
 #undef CALL
 
 /* ---- Panels ------------------------------------------------------------------------------------- */
@@ -160,6 +187,37 @@ TN_INLINE void fives_groups(__m256i v[8], const uint8_t *const row[8], size_t qh
     }
 }
 
+/* Of each 16 elements the first 8 are the low nibbles of 8 bytes. */
+TN_INLINE void groups_nvfp4(__m256i v[8], const uint8_t *const row[8], size_t at) {
+    __m256i u[8];
+    nibble_groups(u, row, at, tn_e2m1_decode);
+    for (int g = 0; g < 4; g++) {
+        v[g / 2 * 4 + g % 2] = u[g];
+        v[g / 2 * 4 + g % 2 + 2] = u[4 + g];
+    }
+}
+
+/* n blocks of 32, of which n is even: a block of the file is two. */
+static void fill_nvfp4(void *dst, const uint8_t *const row[ROWS], size_t n, const uint8_t *next) {
+    tn_panel_i16 *panel = dst;
+    for (size_t b = 0; b < n; b += 2) {
+        for (int half = 0; half < ROWS; half += 8) {
+            const size_t at = b / 2 * 36;
+            int32_t scales[8];
+            tn_prefetch(next, 8 * 36);
+            next += 8 * 36;
+            for (int r = 0; r < 8; r++) scales[r] = tn_load_i32(row[half + r] + at);
+            for (int j = 0; j < 4; j++)
+                _mm256_store_ps(panel->d[2 * b + (size_t)j] + half, tn_ue4m3_half(tn_load256(scales), j));
+            for (size_t h = 0; h < 2; h++) {
+                __m256i v[8];
+                groups_nvfp4(v, row + half, at + 4 + 16 * h);
+                tn_panel_put_i16(panel, 32 * (b + h), half, v, NULL);
+            }
+        }
+    }
+}
+
 TN_INLINE void groups_q4_0(__m256i v[8], const uint8_t *const row[8], size_t at) {
     nibble_groups(v, row, at + 2, tn_plain_decode);
 }
@@ -221,3 +279,4 @@ GEMM(q5_1, tiles_q5_1, 24, false)
 GEMM(q8_0, tiles_i16, 34, true)
 GEMM(iq4_nl, tiles_i16, 18, true)
 GEMM(mxfp4, tiles_mxfp4, 17, false)
+GEMM(nvfp4, tiles_nvfp4, 18, true)

@@ -30,7 +30,7 @@ typedef struct tn_panel_chunk {
 
 typedef struct tn_panel_i16 {
     int16_t q[TN_PANEL_K_I16 / 2][TN_PANEL_ROWS][2];
-    float d[TN_PANEL_K_I16 / 32][TN_PANEL_ROWS];
+    float d[TN_PANEL_K_I16 / 16][TN_PANEL_ROWS];     /* for each block; NVFP4: for each half of 32 elements */
     int16_t x[TN_PANEL_TOKENS][TN_PANEL_K_I16 + 32]; /* padded, so that tokens do not share cache sets */
 } tn_panel_i16;
 

@@ -85,6 +85,17 @@ TN_INLINE __m256 tn_gather_e8m0_half(const uint8_t *const row[8], size_t offset)
     return _mm256_castsi256_ps(_mm256_blendv_epi8(subnormal, normal, is_normal));
 }
 
+/* Half of the unsigned E4M3 in byte j of each lane, as tn_ue4m3_half_to_f32 has it. */
+TN_INLINE __m256 tn_ue4m3_half(__m256i scales, int j) {
+    const __m256i nan = _mm256_set1_epi32(0x7f);
+    const __m256i byte = _mm256_and_si256(_mm256_srli_epi32(scales, 8 * j), _mm256_set1_epi32(0xff));
+    const __m256i number = _mm256_andnot_si256(_mm256_cmpeq_epi32(byte, nan), _mm256_and_si256(byte, nan));
+    const __m256i wide = _mm256_slli_epi32(number, 7);
+    const __m128i half =
+        _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(wide, wide), 0x08));
+    return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(128.0f));
+}
+
 /* Asks for the lines of a stretch of memory, which may end behind what is mapped. */
 TN_INLINE void tn_prefetch(const uint8_t *p, size_t n_bytes) {
     for (size_t i = 0; i < n_bytes; i += 64) _mm_prefetch((const char *)p + i, _MM_HINT_T0);

@@ -8,6 +8,7 @@
  *   Q8_0    d:f16 | q[32]
  *   IQ4_NL  d:f16 | qs[16]     nibbles index a table of 16 int8
  *   MXFP4   e:u8  | qs[16]     nibbles index the e2m1 values
+ *   NVFP4   e4m3:u8 x 4 | qs[4][8]: of each 16 elements the first 8 are the low nibbles
  *
  * A nibble type is read in two shapes: one block in natural order (a panel needs that), and two rows' blocks
  * at once, one in each lane, as 16 low and 16 high elements (a GEMV is cheaper so). */
@@ -27,6 +28,11 @@ TN_INLINE __m256i tn_iq4_decode(__m256i nibbles) {
 
 TN_INLINE __m256i tn_mxfp4_decode(__m256i nibbles) {
     const __m128i table = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), nibbles);
+}
+
+TN_INLINE __m256i tn_e2m1_decode(__m256i nibbles) {
+    const __m128i table = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), nibbles);
 }
 
