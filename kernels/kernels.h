@@ -115,6 +115,9 @@ typedef void tn_scale_fn(float *y, const float *x, float s, size_t n);
 /* y_i = cap * tanh(x_i / cap): tn_softcap_f32 of ref/math.h; y may be x. */
 typedef void tn_softcap_fn(float *y, const float *x, float cap, size_t n);
 
+/* y_i = -limit if x_i < -limit, limit if x_i > limit, else x_i, NaN too; y may be x. */
+typedef void tn_clamp_fn(float *y, const float *x, float limit, size_t n);
+
 /* Scores of n choices, y may be x.
  *   softmax: m = largest x_i, e_i = exp(x_i - m), y_i = e_i / (sum of e in stripes)
  *   sigmoid: 1 / (1 + exp(-x_i)) */
@@ -136,7 +139,8 @@ typedef void tn_glu_fn(float *y, const float *gate, const float *up, size_t n);
  * The KV cache is walked in chunks of TN_ATTN_CHUNK positions counted from position 0. One call computes one chunk
  * for n_q query rows that share a KV head (heads of the group, or several tokens); row r sees positions
  * lo[r] <= j < hi[r], relative to the chunk.
- *   score_j = dot8(q_r, k_j) * scale, and with a softcap tn_softcap_f32 (ref/math.h) of that
+ *   score_j = dot8(q_r, k_j) * scale, and with a softcap tn_softcap_f32 (ref/math.h) of that, and with slopes
+ *     fma(slope[r], -f32(|at[r] - j|), that): ALiBi (Press et al. 2022)
  *   m = largest score (-infinity if none), p_j = exp(score_j - m), l = sum of p_j in stripes (stripe j mod 8)
  *   o_d = fma(p_j, v_j_d, o_d) for j ascending from +0. Positions outside [lo, hi) are not read. */
 #define TN_ATTN_CHUNK 64
@@ -150,6 +154,8 @@ typedef struct tn_attn_args {
     size_t kv_stride;     /* bytes between positions, for both */
     size_t head_dim;      /* a multiple of 8, at most TN_ATTN_MAX_DIM */
     float scale, softcap; /* softcap 0: none */
+    const float *slope;   /* n_q, or NULL */
+    const int32_t *at;    /* with slopes: the positions of the rows, relative to the chunk */
     float *m, *l;         /* n_q */
     float *o;             /* n_q rows of head_dim, stride o_stride floats */
     size_t o_stride;
@@ -191,6 +197,7 @@ typedef struct tn_kernels {
     tn_add_fn *add;
     tn_scale_fn *scale;
     tn_softcap_fn *softcap;
+    tn_clamp_fn *clamp;
     tn_scores_fn *softmax, *sigmoid;
     tn_glu_fn *glu[TN_ACTIVATION_COUNT];
     tn_attn_fn *attn[TN_KV_COUNT];

@@ -54,18 +54,24 @@ class Case:
     switch: int = 0  # longer sequences are computed in another way as a whole: rows below are of one this long
 
 
+OLD_NAMES = {
+    "num_attention_heads": ("n_head", "n_heads"),
+    "num_hidden_layers": ("n_layer", "n_layers"),
+    "hidden_size": ("n_embd", "d_model"),
+    "max_position_embeddings": ("n_positions", "seq_length", "max_seq_len"),
+}
+
 # ---- What converters write ------------------------------------------------------------------------------------------
 
 
 def base_keys(c):
-    """The metadata that is common to all converters, by the configuration's usual names or GPT-2's."""
-    old = {"num_attention_heads": "n_head", "num_hidden_layers": "n_layer", "hidden_size": "n_embd"}
-    c = {name: c[short] for name, short in old.items() if short in c} | c
+    """The metadata that is common to all converters, by the configuration's usual names or older ones."""
+    c = {name: c[old] for name, olds in OLD_NAMES.items() for old in olds if old in c} | c
     c = {"intermediate_size": 4 * c["hidden_size"]} | c
     heads = c["num_attention_heads"]
     keys = {
         "block_count": ("u32", c["num_hidden_layers"]),
-        "context_length": ("u32", c.get("max_position_embeddings") or c["n_positions"]),
+        "context_length": ("u32", c["max_position_embeddings"]),
         "embedding_length": ("u32", c["hidden_size"]),
         "feed_forward_length": ("u32", c["intermediate_size"]),
         "attention.head_count": ("u32", heads),
@@ -180,6 +186,15 @@ FALCON = {
 } | rope()
 COHERE = rope() | {"layer_norm_eps": 1e-2, "logit_scale": 0.25, "tie_word_embeddings": True}
 STABLELM = rope(partial_rotary_factor=0.5) | {"layer_norm_eps": 1e-2}
+MPT = {
+    "vocab_size": N_VOCAB,
+    "d_model": 64,
+    "n_heads": 4,
+    "n_layers": 3,
+    "max_seq_len": 128,
+    "layer_norm_epsilon": 1e-2,
+    "attn_config": {"alibi": True, "alibi_bias_max": 8, "clip_qkv": 1.0},
+}
 CONV1D = (".c_attn.weight", ".c_proj.weight", ".c_fc.weight")
 
 
@@ -225,9 +240,16 @@ def neox_keys(c):
 def by_parts(case, name, array):
     """q, k and v stand together for each head in the checkpoint; in the file all of q, then k, then v."""
     if "query_key_value" in name:
-        heads = case.config["num_attention_heads"]
+        heads = case.config.get("num_attention_heads") or case.config["n_head"]
         array = array.reshape(heads, 3, len(array) // heads // 3, -1).swapaxes(0, 1).reshape(array.shape)
     return [(name, array)]
+
+
+def mpt_keys(c):
+    return {
+        "attention.clamp_kqv": ("f32", c["attn_config"]["clip_qkv"]),
+        "attention.max_alibi_bias": ("f32", c["attn_config"]["alibi_bias_max"]),
+    }
 
 
 def cohere_keys(c):
@@ -263,6 +285,11 @@ def by_groups(case, name, array):
         qkv = (parts[:, :-2], parts[:, -2], parts[:, -1])
         array = np.concatenate([part.reshape(-1, c["hidden_size"]) for part in qkv])
     return [(name, array)]
+
+
+def bloom_tensors(case, name, array):
+    """As by_parts; the converter takes the first part of the names away."""
+    return [(name.removeprefix("transformer."), by_parts(case, name, array)[0][1])]
 
 
 CASES = [
@@ -686,6 +713,49 @@ CASES = [
         features={"norm epsilon": {"rms_norm_eps": 1e-2}, "rope scaling": rope()},
         n_ids=60,
     ),
+    Case(
+        "bloom",
+        "bloom",
+        "BloomForCausalLM",
+        {
+            "vocab_size": N_VOCAB,
+            "hidden_size": 96,
+            "n_layer": 3,
+            "n_head": 6,  # no power of 2: two kinds of slopes
+            "layer_norm_epsilon": 1e-2,
+            "seq_length": 256,
+        },
+        stored=bloom_tensors,
+        features={
+            "norm epsilon": {"layer_norm_epsilon": 1e-1},
+            "norm behind the embedding": "word_embeddings_layernorm",
+            "biases": ".bias",
+        },
+        n_ids=150,
+    ),
+    Case(
+        "mpt",
+        "mpt",
+        "MptForCausalLM",
+        MPT,
+        mpt_keys,
+        features={
+            "limit of q, k and v": {"attn_config": MPT["attn_config"] | {"clip_qkv": 1.1}},
+        },
+        n_ids=100,
+    ),
+    Case(
+        "olmo",
+        "olmo",
+        "OlmoForCausalLM",
+        COMMON | rope() | {"clip_qkv": 1.0},
+        lambda c: {
+            "attention.layer_norm_epsilon": ("f32", 1e-5),
+            "attention.clamp_kqv": ("f32", c["clip_qkv"]),
+        },
+        permuted,
+        features={"limit of q, k and v": {"clip_qkv": 1.1}, "rope base": rope(20000.0)},
+    ),
 ]
 
 
@@ -733,11 +803,11 @@ class Model(tiny.Model):
         self.case = case
         tensors = checkpoint(case, golden(case.name)[0]["checkpoint"])
         number = {text: number for number, text in gguf.MODEL_ARCH_NAMES.items()}[case.arch]
-        table = gguf.get_tensor_name_map(number, case.config.get("num_hidden_layers") or case.config["n_layer"])
+        keys = base_keys(case.config) | case.keys(case.config)
+        table = gguf.get_tensor_name_map(number, keys["block_count"][1])
         stored = [item for name, array in tensors.items() for item in case.stored(case, name, array)]
         names = [table.get_name(name, try_suffixes=(".weight", ".bias")) or name for name, _ in stored]
         self.tensors = {name: array for name, (_, array) in zip(names, stored)}
         self.tensors |= case.extra(case.config)
-        keys = base_keys(case.config) | case.keys(case.config)
         self.meta = {"general.architecture": ("str", case.arch), "tokenizer.ggml.model": ("str", "no_vocab")}
         self.meta |= {f"{case.arch}.{key}": value for key, value in keys.items() if value is not None}

@@ -110,6 +110,32 @@ def test_long_text(case, folder):
     print(f"{case.name:16} {difference:9.1e} {half_difference:9.1e}")
 
 
+def test_sinks(case, folder):
+    """Sinks, which no dense model has: the case's description with them."""
+    model, ids = tiny.Model(case), tiny.token_ids(case)
+    for i in range(case.n_layers):
+        name = f"blk.{i}.attn_sinks.weight"
+        model.tensors[name] = 2 + 2 * tiny.random_normal(case.name + name, (case.n_heads,))
+    text = (TESTS.parent / "models" / "llama.yaml").read_text()
+    for place, more in (
+        ("layer_tensors:\n", '  attn_sinks: {name: "blk.{i}.attn_sinks.weight", shape: [n_heads]}\n'),
+        ("  - attention:\n", "      sinks: attn_sinks\n"),
+    ):
+        check(text.count(place) == 1, f"sinks: llama.yaml has no single '{place}'")
+        text = text.replace(place, place + more)
+    (folder / "sinks.yaml").write_text(text)
+    options = ("--kv", "f32", "--arch-file", folder / "sinks.yaml")
+    path = model.write(folder / "sinks.gguf")
+    expected = forward.logits(case, model.tensors, ids)
+    plain = tiny.logits(path, ids, "--all", *options)
+    difference = tiny.relative(plain, expected)
+    check(difference <= LIMIT, f"sinks in {case.name}: differs from numpy by {difference:.1e}, limit {LIMIT:.0e}")
+    without = tiny.relative(tiny.logits(path, ids, "--all", "--kv", "f32", "-q"), expected)
+    check(without > 3 * LIMIT, f"sinks in {case.name}: change the logits by {without:.1e} alone")
+    check_cuts(f"sinks in {case.name}", path, ids, plain, *options)
+    print(f"{case.name + ' sinks':16} {difference:9.1e}")
+
+
 def test_weight_type(case, dtype, folder):
     model, ids = tiny.Model(case), tiny.token_ids(case)
     path = model.write(folder / "typed.gguf", dtype=dtype)
@@ -144,6 +170,8 @@ def main():
             guarded(test_golden_logits, case, folder)
         for case in tiny.LONG_CASES:
             guarded(test_long_text, case, folder)
+        for case in tiny.LONG_CASES[:2]:
+            guarded(test_sinks, case, folder)
         print(f"{'case':10} {'weights':8} {'to numpy':>9} {'worst':>9}")
         for dtype in tiny.DTYPES:
             guarded(test_weight_type, tiny.WIDE, dtype, folder)

@@ -178,6 +178,9 @@ TN_INLINE void attend_group(const tn_attn_args *args, size_t first, int n_rows, 
         float *m = &args->m[first + (size_t)i], *seen = g.p[i] + g.lo[i];
         if (args->softcap > 0 && g.lo[i] < g.hi[i])
             tn_softcap_neon(seen, seen, args->softcap, (size_t)(g.hi[i] - g.lo[i]));
+        if (args->slope)
+            tn_add_slope_f32(g.p[i], g.lo[i], g.hi[i], args->slope[first + (size_t)i],
+                             args->at[first + (size_t)i]);
         *m = largest_score(g.p[i], g.lo[i], g.hi[i]);
         args->l[first + (size_t)i] = softmax(g.p[i], g.lo[i], g.hi[i], *m);
     }

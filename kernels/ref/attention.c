@@ -13,8 +13,10 @@ static void attend_row(const tn_attn_args *args, size_t r, tn_dequantize_fn *wid
         widen(row, (const uint8_t *)args->k + (size_t)j * args->kv_stride, args->head_dim);
         scores[j] = tn_dot8(q, row, args->head_dim) * args->scale;
         if (args->softcap > 0) scores[j] = tn_softcap_f32(scores[j], args->softcap);
-        if (scores[j] > largest) largest = scores[j];
     }
+    if (args->slope) tn_add_slope_f32(scores, lo, hi, args->slope[r], args->at[r]);
+    for (int j = lo; j < hi; j++)
+        if (scores[j] > largest) largest = scores[j];
     for (size_t i = 0; i < args->head_dim; i++) o[i] = 0.0f;
     for (int j = lo; j < hi; j++) {
         float p = tn_exp_f32(scores[j] - largest);

@@ -157,6 +157,14 @@ static inline float tn_softcap_f32(float x, float cap) {
     return copysignf(cap * ((1.0f - e) / (1.0f + e)), x);
 }
 
+/* Scores lo .. hi-1 less slope times their distance from position `at`. */
+static inline void tn_add_slope_f32(float *scores, int lo, int hi, float slope, int at) {
+    for (int j = lo; j < hi; j++) {
+        const int distance = at < j ? j - at : at - j;
+        scores[j] = fmaf(slope, (float)-distance, scores[j]);
+    }
+}
+
 /* The sum of eight stripes, in the one order that is used everywhere. */
 static inline float tn_join8(const float s[8]) {
     return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));

@@ -28,6 +28,7 @@ void tn_kernels_fill_ref(tn_kernels *table) {
         .add = tn_add_ref,
         .scale = tn_scale_ref,
         .softcap = tn_softcap_ref,
+        .clamp = tn_clamp_ref,
         .softmax = tn_softmax_ref,
         .sigmoid = tn_sigmoid_ref,
         .glu = {[TN_ACTIVATION_SILU] = tn_silu_mul_ref,

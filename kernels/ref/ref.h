@@ -21,6 +21,7 @@ tn_rope_fn tn_rope_halves_ref, tn_rope_adjacent_ref;
 tn_add_fn tn_add_ref;
 tn_scale_fn tn_scale_ref;
 tn_softcap_fn tn_softcap_ref;
+tn_clamp_fn tn_clamp_ref;
 tn_scores_fn tn_softmax_ref, tn_sigmoid_ref;
 tn_glu_fn tn_silu_mul_ref, tn_gelu_mul_ref, tn_gelu_erf_mul_ref, tn_relu_mul_ref, tn_relu2_mul_ref,
     tn_clamped_mul_ref;

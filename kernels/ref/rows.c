@@ -1,4 +1,5 @@
-/* What is done to single rows of floats between the products: norms, rotation, sum, scale, softcap, scores, gated units. */
+/* What is done to single rows of floats between the products: norms, rotation, sum, scale, softcap, clamp, scores, gated
+ * units. */
 #include "ref.h"
 
 void tn_rms_norm_ref(float *y, const float *x, const float *w, size_t n, float eps) {
@@ -43,6 +44,10 @@ void tn_scale_ref(float *y, const float *x, float s, size_t n) {
 
 void tn_softcap_ref(float *y, const float *x, float cap, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = tn_softcap_f32(x[i], cap);
+}
+
+void tn_clamp_ref(float *y, const float *x, float limit, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = x[i] < -limit ? -limit : x[i] > limit ? limit : x[i];
 }
 
 void tn_softmax_ref(float *y, const float *x, size_t n) {

@@ -18,6 +18,8 @@ typedef struct workspace {
     float *head;  /* one head of k */
     float *m, *l; /* over one chunk */
     int32_t *lo, *hi;
+    float *slope; /* of each row, and its position */
+    int32_t *at;
 } workspace;
 
 static workspace workspace_of(const tn_task *t) {
@@ -31,7 +33,9 @@ static workspace workspace_of(const tn_task *t) {
                        stats,
                        stats + TN_ATTN_MAX_Q,
                        (int32_t *)(void *)(stats + 2 * TN_ATTN_MAX_Q),
-                       (int32_t *)(void *)(stats + 3 * TN_ATTN_MAX_Q)};
+                       (int32_t *)(void *)(stats + 3 * TN_ATTN_MAX_Q),
+                       stats + 4 * TN_ATTN_MAX_Q,
+                       (int32_t *)(void *)(stats + 5 * TN_ATTN_MAX_Q)};
 }
 
 static const float *in_row(const tn_task *t, int input, size_t i) {
@@ -97,6 +101,8 @@ static tn_attn_args chunk_args(const tn_task *t, const workspace *w, size_t head
                           .head_dim = p->head_dim,
                           .scale = p->scale,
                           .softcap = p->softcap,
+                          .slope = p->slopes ? w->slope : NULL,
+                          .at = w->at,
                           .m = w->m,
                           .l = w->l,
                           .o = w->o,
@@ -134,16 +140,19 @@ static int32_t clip(int64_t x) {
     return (int32_t)(x < 0 ? 0 : x > TN_ATTN_CHUNK ? TN_ATTN_CHUNK : x);
 }
 
-/* What each query row sees of a chunk, relative to it. */
-static void set_bounds(const tn_task *t, const workspace *w, const tile *tl, uint32_t chunk) {
+/* What each query row sees of a chunk, and where it stands itself, relative to the chunk; its slope. */
+static void set_bounds(const tn_task *t, const workspace *w, const tile *tl, size_t head, uint32_t chunk) {
+    const tn_attention_params *p = &t->op->attention;
     const int64_t base = (int64_t)chunk * TN_ATTN_CHUNK;
     size_t row = 0;
     for (size_t i = 0; i < tl->n; i++) {
-        const tn_span span =
-            tn_attention_span(t->run->pos + (uint32_t)(tl->first + i), t->op->attention.window);
+        const uint32_t pos = t->run->pos + (uint32_t)(tl->first + i);
+        const tn_span span = tn_attention_span(pos, p->window);
         for (size_t g = 0; g < tl->group; g++, row++) {
             w->lo[row] = clip(span.lo - base);
             w->hi[row] = clip(span.hi - base);
+            w->at[row] = (int32_t)(pos - base);
+            if (p->slopes) w->slope[row] = p->slopes[head * tl->group + g];
         }
     }
 }
@@ -170,7 +179,7 @@ static void walk(const tn_task *t, const workspace *w, const tile *tl, size_t he
     prepare_queries(t, w, tl, head);
     for (size_t i = from; i < to; i++) {
         const uint32_t chunk = tl->first_chunk + (uint32_t)i;
-        set_bounds(t, w, tl, chunk);
+        set_bounds(t, w, tl, head, chunk);
         const tn_attn_args args = chunk_args(t, w, head, chunk, tl->n * tl->group);
         t->run->plan->kernels->attn[t->run->kv_type](&args);
         join_chunk(t, w, tl, head, from == 0 ? 0 : i, from == 0 ? i == 0 : true);
@@ -241,24 +250,30 @@ static size_t next_part(const tn_attention_params *p, size_t n_chunks, size_t he
     return tn_split(n_units, 1, thread, n_threads).end - first;
 }
 
-void run_attn_join(const tn_task *t) {
+/* All parts of a token's head, then its sink, if it has one: a score without a value. */
+static void join_head(const tn_task *t, float *out, size_t h, size_t i, size_t n_parts) {
+    static const float nothing[TN_ATTN_MAX_DIM];
     const tn_attention_params *p = &t->op->attention;
     const tn_run *run = t->run;
     const tn_kernels *k = run->plan->kernels;
-    const division d = division_of(run, p, t->op->in[0]);
     const size_t dim = p->head_dim, group = p->n_heads / p->n_kv_heads;
+    float m = -INFINITY, l = 0;
+    for (size_t part = 0; part < n_parts;) {
+        const float *from = in_row(t, 0, part * run->n_tokens + i);
+        k->attn_join(&m, &l, out, from[h], from[p->n_heads + h], from + 2 * p->n_heads + h * dim, dim);
+        part = part == 0 ? next_part(p, n_parts, h / group, run->plan->limits.n_threads) : part + 1;
+    }
+    if (p->sinks) k->attn_join(&m, &l, out, p->sinks[h], 1.0f, nothing, dim);
+    k->scale(out, out, 1.0f / l, dim);
+}
+
+void run_attn_join(const tn_task *t) {
+    const tn_attention_params *p = &t->op->attention;
+    const tn_run *run = t->run;
+    const division d = division_of(run, p, t->op->in[0]);
     const size_t n_parts = d.by_chunk ? tile_of(t, p, d.skipped, run->n_tokens - d.skipped).n_chunks : 1;
     for (size_t i = t->rows.begin; i < t->rows.end; i++) {
         float *out = (float *)(void *)tn_task_row(t, t->op->out, i);
-        for (size_t h = 0; h < p->n_heads; h++, out += dim) {
-            float m = -INFINITY, l = 0;
-            for (size_t part = 0; part < n_parts;) {
-                const float *from = in_row(t, 0, part * run->n_tokens + i);
-                k->attn_join(&m, &l, out, from[h], from[p->n_heads + h], from + 2 * p->n_heads + h * dim,
-                             dim);
-                part = part == 0 ? next_part(p, n_parts, h / group, run->plan->limits.n_threads) : part + 1;
-            }
-            k->scale(out, out, 1.0f / l, dim);
-        }
+        for (size_t h = 0; h < p->n_heads; h++) join_head(t, out + h * p->head_dim, h, i, n_parts);
     }
 }

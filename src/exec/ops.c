@@ -20,7 +20,10 @@ void run_embed(const tn_task *t) {
     const tn_weight *w = &t->op->embed.table;
     const size_t row_bytes = tn_dtype_row_bytes(w->dtype, w->k);
     for (size_t i = t->rows.begin; i < t->rows.end; i++) {
-        const size_t row = t->op->embed.by_position ? t->run->pos + i : (size_t)t->run->ids[i];
+        const size_t rows[] = {[TN_EMBED_TOKEN] = (size_t)t->run->ids[i],
+                               [TN_EMBED_POSITION] = t->run->pos + i,
+                               [TN_EMBED_FIRST] = 0};
+        const size_t row = rows[t->op->embed.by];
         t->run->plan->kernels->weight[w->dtype].dequantize(out_row(t, i), w->data + row * row_bytes, w->k);
     }
 }
@@ -97,6 +100,13 @@ void run_softcap(const tn_task *t) {
     for (size_t i = t->rows.begin; i < t->rows.end; i++)
         t->run->plan->kernels->softcap(out_row(t, i) + c, in_row(t, 0, i) + c, t->op->softcap.cap,
                                        n_columns(t));
+}
+
+void run_clamp(const tn_task *t) {
+    const size_t c = t->columns.begin;
+    for (size_t i = t->rows.begin; i < t->rows.end; i++)
+        t->run->plan->kernels->clamp(out_row(t, i) + c, in_row(t, 0, i) + c, t->op->clamp.limit,
+                                     n_columns(t));
 }
 
 void run_glu(const tn_task *t) {

@@ -80,11 +80,17 @@ typedef struct tn_rope_config {
         *long_factors; /* the same for sequences longer than the graph's long_above, or NULL: as ever */
 } tn_rope_config;
 
+/* Which row of a table a token gets. */
+typedef enum tn_embed_by { TN_EMBED_TOKEN, TN_EMBED_POSITION, TN_EMBED_FIRST } tn_embed_by;
+
 typedef struct tn_attention_params {
     uint32_t cache; /* index into the graph's caches */
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t window;              /* positions seen, itself included; 0: all */
-    float scale, softcap;         /* softcap 0: none */
+    uint32_t window;      /* positions seen, itself included; 0: all */
+    float scale, softcap; /* softcap 0: none */
+    const float *slopes;  /* of ALiBi, one a head, or NULL */
+    const float
+        *sinks; /* one a head: scores that take their part of the softmax and have no value; or NULL */
     const float *q_norm, *k_norm; /* head_dim weights, or NULL */
     float norm_eps;
     bool norm_layer;   /* layer norms, else RMS */
@@ -125,7 +131,7 @@ typedef struct tn_op {
         tn_weight weight; /* MATMUL */
         struct {
             tn_weight table;
-            bool by_position; /* else by token */
+            tn_embed_by by;
         } embed;
         struct {
             const float *weight;
@@ -145,6 +151,9 @@ typedef struct tn_op {
         struct {
             float cap;
         } softcap;
+        struct {
+            float limit;
+        } clamp;
         struct {
             tn_activation activation;
         } glu; /* in[1] -1: not gated */

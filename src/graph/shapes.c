@@ -64,6 +64,10 @@ static tn_value shape_softcap(const tn_graph *g, const tn_op *op) {
     return same_floats(g, op);
 }
 
+static tn_value shape_clamp(const tn_graph *g, const tn_op *op) {
+    return same_floats(g, op);
+}
+
 static tn_value shape_glu(const tn_graph *g, const tn_op *op) {
     return op->in[1] < 0 ? same_floats(g, op) : shape_add(g, op);
 }

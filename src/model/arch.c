@@ -192,19 +192,6 @@ static tn_status parse_tensors(tn_yaml *c, const yaml_node_t *globals, const yam
     return TN_OK;
 }
 
-static tn_status parse_embed(tn_yaml *c, const yaml_node_t *map) {
-    static const char *const known[] = {"table", "scale", "positions", NULL};
-    tn_status s = tn_yaml_check_map(c, map, known);
-    if (s) return s;
-    c->arch->embed_table = tn_arch_tensor(c->arch, tn_yaml_scalar(tn_yaml_get(c, map, "table")));
-    if (c->arch->embed_table < 0) return tn_yaml_bad(c, map, "unknown tensor in 'table'", NULL);
-    const yaml_node_t *scale = tn_yaml_get(c, map, "scale"), *positions = tn_yaml_get(c, map, "positions");
-    c->arch->embed_positions = tn_arch_tensor(c->arch, positions ? tn_yaml_scalar(positions) : NULL);
-    if (positions && c->arch->embed_positions < 0)
-        return tn_yaml_bad(c, positions, "unknown tensor in 'positions'", NULL);
-    return scale ? tn_yaml_expr(c, scale, &c->arch->embed_scale) : TN_OK;
-}
-
 static tn_status parse_root(tn_yaml *c, const yaml_node_t *root) {
     static const char *const known[] = {"name",          "hparams", "layers", "checks", "tensors",
                                         "layer_tensors", "embed",   "block",  "head",   NULL};
@@ -215,7 +202,7 @@ static tn_status parse_root(tn_yaml *c, const yaml_node_t *root) {
         (s = parse_layers(c, tn_yaml_get(c, root, "layers"))) ||
         (s = parse_checks(c, tn_yaml_get(c, root, "checks"))) ||
         (s = parse_tensors(c, tn_yaml_get(c, root, "tensors"), tn_yaml_get(c, root, "layer_tensors"))) ||
-        (s = parse_embed(c, tn_yaml_get(c, root, "embed"))) ||
+        (s = tn_arch_parse_embed(c, tn_yaml_get(c, root, "embed"), &c->arch->embed)) ||
         (s = tn_arch_parse_steps(c, tn_yaml_get(c, root, "block"), true, &c->arch->block, &c->arch->n_block)))
         return s;
     return tn_arch_parse_steps(c, tn_yaml_get(c, root, "head"), false, &c->arch->head, &c->arch->n_head);

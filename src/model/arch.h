@@ -75,19 +75,19 @@ typedef struct tn_step {
     tn_step_kind kind;
     const char *when;    /* the step is left out of layers where this is 0 */
     int value;           /* save, load, add: number of a named value, 0 is x */
-    int weight, bias;    /* norm, logits */
-    const char *scale;   /* scale, attention, logits, moe */
+    int weight, bias;    /* norm, logits, the norm of embed */
+    const char *scale;   /* scale, attention, logits, moe, embed */
     const char *softcap; /* attention, logits */
-    int norm_kind;       /* tn_norm_kind: norm, attention */
-    const char *eps;     /* norm, attention */
+    int norm_kind;       /* tn_norm_kind: norm, attention, the norm of embed */
+    const char *eps;     /* norm, attention, the norm of embed: NULL without one */
     int norm_span;       /* tn_norm_span: attention, as the following */
     int norm_place;      /* tn_norm_place */
-    int q, k, v, out, q_bias, k_bias, v_bias, out_bias, q_norm, k_norm;
-    const char *heads, *kv_heads, *head_dim, *window;
+    int q, k, v, out, q_bias, k_bias, v_bias, out_bias, q_norm, k_norm, sinks;
+    const char *heads, *kv_heads, *head_dim, *window, *alibi, *clamp;
     const char *temper_beta, *temper_length;
     int rope_pairs; /* tn_rope_pairs */
     const char *rope_dim, *rope_theta, *rope_factor, *rope_magnitude;
-    const char *yarn_original, *yarn_beta_fast, *yarn_beta_slow, *long_above;
+    const char *yarn_original, *yarn_beta_fast, *yarn_beta_slow, *yarn_truncate, *long_above;
     int freq_factors, long_factors;
     int gate, up, down, gate_bias, up_bias, down_bias; /* mlp, moe */
     int activation;                                    /* tn_activation: mlp, moe */
@@ -95,6 +95,7 @@ typedef struct tn_step {
     int router, router_bias, select_bias;              /* moe, as the following */
     const char *used, *sigmoid, *near, *renormalise;
     const char *groups, *groups_used, *group_best;
+    int table, positions, types; /* embed */
 } tn_step;
 
 typedef struct tn_arch {
@@ -106,8 +107,7 @@ typedef struct tn_arch {
     size_t n_checks;
     tn_tensor_def *tensors;
     size_t n_tensors;
-    int embed_table, embed_positions; /* positions -1: none */
-    const char *embed_scale;          /* NULL: none */
+    tn_step embed; /* the fields of `embed` */
     tn_step *block, *head;
     size_t n_block, n_head;
 } tn_arch;

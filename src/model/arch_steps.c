@@ -46,6 +46,7 @@ static const field norm_fields[] = {CHOICE("kind", norm_kind, norm_kinds),
 static const field yarn_fields[] = {NEEDED_EXPR("original", yarn_original),
                                     NEEDED_EXPR("beta_fast", yarn_beta_fast),
                                     NEEDED_EXPR("beta_slow", yarn_beta_slow),
+                                    EXPR("truncate", yarn_truncate),
                                     {0}};
 static const field long_fields[] = {
     NEEDED_TENSOR("factors", long_factors), NEEDED_EXPR("above", long_above), {0}};
@@ -81,6 +82,9 @@ static const field attention_fields[] = {NEEDED_TENSOR("q", q),
                                          NEEDED_EXPR("scale", scale),
                                          EXPR("window", window),
                                          EXPR("softcap", softcap),
+                                         EXPR("alibi", alibi),
+                                         EXPR("clamp", clamp),
+                                         TENSOR("sinks", sinks),
                                          MAP("qk_norm", qk_norm_fields),
                                          MAP("rope", rope_fields),
                                          MAP("temperature", temperature_fields),
@@ -118,6 +122,10 @@ static const field logits_fields[] = {NEEDED_TENSOR("weight", weight),
                                       EXPR("scale", scale),
                                       EXPR("softcap", softcap),
                                       {0}};
+
+static const field embed_fields[] = {NEEDED_TENSOR("table", table),  EXPR("scale", scale),
+                                     TENSOR("positions", positions), TENSOR("types", types),
+                                     MAP("norm", norm_fields),       {0}};
 
 /* What stands behind a step's name. */
 typedef enum argument {
@@ -261,6 +269,13 @@ static tn_status parse_step(list *l, const yaml_node_t *node, tn_step *step) {
         return parse_argument(l, node, rest, &step_table[i], step);
     }
     return tn_yaml_bad(l->c, node, "unknown step", name);
+}
+
+tn_status tn_arch_parse_embed(tn_yaml *c, const yaml_node_t *map, tn_step *out) {
+    const list l = {.c = c};
+    *out = (tn_step){0};
+    set_absent(out, embed_fields);
+    return parse_fields(&l, map, embed_fields, out);
 }
 
 tn_status tn_arch_parse_steps(tn_yaml *c, const yaml_node_t *seq, bool in_layer, tn_step **out, size_t *n) {

@@ -35,7 +35,8 @@ tn_status tn_yaml_bool(tn_yaml *c, const yaml_node_t *node, bool *out);
 /* An expression whose names are all known by now. */
 tn_status tn_yaml_expr(tn_yaml *c, const yaml_node_t *node, const char **out);
 
-/* The lists of steps (arch_steps.c). */
+/* The fields of embed, and the lists of steps (arch_steps.c). */
+tn_status tn_arch_parse_embed(tn_yaml *c, const yaml_node_t *map, tn_step *out);
 tn_status tn_arch_parse_steps(tn_yaml *c, const yaml_node_t *seq, bool in_layer, tn_step **out, size_t *n);
 
 #endif

@@ -188,20 +188,27 @@ static void build_steps(tn_builder *b, const tn_step *steps, size_t n) {
     for (size_t s = 0; s < n && !b->status; s++) build_step(b, &steps[s]);
 }
 
+static tn_value_id look_up(tn_builder *b, const tn_weight *table, tn_embed_by by) {
+    return tn_build_add(b, (tn_op){.kind = TN_OP_EMBED, .in = {-1, -1, -1}, .embed = {*table, by}});
+}
+
+/* x plus rows of another table; x where there is none. */
+static tn_value_id add_rows(tn_builder *b, tn_value_id x, int def, tn_embed_by by) {
+    if (!tn_build_tensor(b, def)) return x;
+    const tn_weight table = tn_build_matrix(b, def, b->m->hparams.n_embd);
+    if (by == TN_EMBED_POSITION) b->g->n_positions = table.n;
+    return tn_build_add(b, (tn_op){.kind = TN_OP_ADD, .in = {x, look_up(b, &table, by), -1}});
+}
+
 static tn_value_id embed(tn_builder *b) {
-    const tn_arch *arch = &b->m->arch;
-    const tn_weight table = tn_build_matrix(b, arch->embed_table, b->m->hparams.n_embd);
+    const tn_step *step = &b->m->arch.embed;
+    const tn_weight table = tn_build_matrix(b, step->table, b->m->hparams.n_embd);
     if (!b->status && table.n != b->m->hparams.n_vocab)
         tn_build_fail(b, "the embedding table does not have a row for each token");
-    tn_value_id x =
-        tn_build_add(b, (tn_op){.kind = TN_OP_EMBED, .in = {-1, -1, -1}, .embed = {table, false}});
-    x = scaled(b, x, arch->embed_scale);
-    if (arch->embed_positions < 0) return x;
-    const tn_weight positions = tn_build_matrix(b, arch->embed_positions, b->m->hparams.n_embd);
-    b->g->n_positions = positions.n;
-    tn_value_id p =
-        tn_build_add(b, (tn_op){.kind = TN_OP_EMBED, .in = {-1, -1, -1}, .embed = {positions, true}});
-    return tn_build_add(b, (tn_op){.kind = TN_OP_ADD, .in = {x, p, -1}});
+    tn_value_id x = scaled(b, look_up(b, &table, TN_EMBED_TOKEN), step->scale);
+    x = add_rows(b, x, step->positions, TN_EMBED_POSITION);
+    x = add_rows(b, x, step->types, TN_EMBED_FIRST);
+    return step->eps ? tn_build_norm(b, x, step, step->weight, step->bias) : x;
 }
 
 tn_status tn_model_build_graph(tn_model *m, tn_error *err) {

@@ -40,8 +40,10 @@ static void add_yarn(tn_builder *b, const tn_step *step, tn_rope_config *rope) {
             b, "yarn needs an original context and beta_slow above 0, beta_fast not below, theta above 1");
         return;
     }
-    const double first = floor(pair_of_turns(rope, original, fast)),
-                 last = ceil(pair_of_turns(rope, original, slow)), end = 2.0 * rope->n_pairs - 1;
+    const bool truncate = tn_build_number(b, step->yarn_truncate, 1) != 0; /* to whole pairs, outwards */
+    const double from = pair_of_turns(rope, original, fast), to = pair_of_turns(rope, original, slow);
+    const double first = truncate ? floor(from) : from, last = truncate ? ceil(to) : to,
+                 end = 2.0 * rope->n_pairs - 1;
     rope->yarn = true;
     rope->yarn_first = first > 0 ? first : 0;
     rope->yarn_last = last < end ? last : end;
@@ -99,9 +101,18 @@ static void check_projections(tn_builder *b, const tn_step *step, const tn_atten
         tn_build_fail(b, "the projections do not have the width of the heads");
 }
 
-/* q or k: projected, and normed over the whole width where the step says so. */
+/* q, k or v: projected and clamped. */
+static tn_value_id clamped(tn_builder *b, const tn_step *step, int weight, int bias) {
+    const tn_value_id value = tn_build_linear(b, b->h, weight, bias);
+    const float limit = (float)tn_build_number(b, step->clamp, 0);
+    if (limit < 0) tn_build_fail(b, "the limit of q, k and v is below 0");
+    return limit > 0 ? tn_build_add(b, (tn_op){.kind = TN_OP_CLAMP, .in = {value, -1, -1}, .clamp = {limit}})
+                     : value;
+}
+
+/* q or k, normed over the whole width where the step says so. */
 static tn_value_id project(tn_builder *b, const tn_step *step, int weight, int bias, int norm) {
-    tn_value_id value = tn_build_linear(b, b->h, weight, bias);
+    const tn_value_id value = clamped(b, step, weight, bias);
     const bool whole = step->norm_span == TN_NORM_ALL && tn_build_tensor(b, norm);
     return whole ? tn_build_norm(b, value, step, norm, -1) : value;
 }
@@ -141,6 +152,22 @@ static void set_head_norms(tn_builder *b, const tn_step *step, tn_attention_para
         tn_build_fail(b, "the norms of q and k must both have a row for each head, or neither");
 }
 
+/* ALiBi's slopes (Press et al. 2022, section 3): for n heads, n a power of 2, 2^(-largest * h / n) for h = 1 .. n. Heads
+ * beyond the last power of 2 get every other slope of twice as many heads. */
+static const float *slopes(tn_builder *b, double largest, uint32_t n_heads) {
+    if (b->status || largest == 0) return NULL;
+    if (largest < 0) tn_build_fail(b, "the largest bias of alibi is below 0");
+    float *slope = tn_arena_alloc(&b->m->arena, n_heads, sizeof *slope);
+    if (!slope) b->g->out_of_memory = true;
+    uint32_t n = 1;
+    while (n <= n_heads / 2) n *= 2;
+    for (uint32_t h = 0; slope && h < n_heads; h++) {
+        const double part = h < n ? (h + 1.0) / n : (2.0 * (h - n) + 1) / (2.0 * n);
+        slope[h] = (float)tn_pow(2, -largest * part);
+    }
+    return slope;
+}
+
 void tn_build_attention(tn_builder *b, const tn_step *step) {
     tn_attention_params p = {.n_heads = tn_build_whole(b, step->heads, 0),
                              .n_kv_heads = tn_build_whole(b, step->kv_heads, 0),
@@ -151,6 +178,8 @@ void tn_build_attention(tn_builder *b, const tn_step *step) {
                              .outputs_only = b->last_layer};
     const tn_rope_config rope = rope_of(b, step);
     set_head_norms(b, step, &p);
+    p.slopes = slopes(b, tn_build_number(b, step->alibi, 0), p.n_heads);
+    p.sinks = tn_build_vector(b, step->sinks, p.n_heads);
     check(b, &p, rope.n_pairs);
     check_projections(b, step, &p);
     if (b->status) return;
@@ -158,7 +187,7 @@ void tn_build_attention(tn_builder *b, const tn_step *step) {
     p.cache = tn_graph_add_cache(b->g, (tn_cache_shape){p.n_kv_heads, p.head_dim, p.window});
     tn_value_id q = temper(b, step, project(b, step, step->q, step->q_bias, step->q_norm));
     tn_value_id k = project(b, step, step->k, step->k_bias, step->k_norm);
-    tn_value_id v = tn_build_linear(b, b->h, step->v, step->v_bias);
+    tn_value_id v = clamped(b, step, step->v, step->v_bias);
     tn_value_id parts = tn_build_add(b, (tn_op){.kind = TN_OP_ATTENTION, .in = {q, k, v}, .attention = p});
     if (b->last_layer) b->rows = TN_ROWS_OUTPUTS; /* only rows whose logits are asked for go on from here */
     tn_value_id o = tn_build_add(b, (tn_op){.kind = TN_OP_ATTN_JOIN, .in = {parts, -1, -1}, .attention = p});

@@ -14,7 +14,6 @@ static const struct {
     {"_exps.", "moe: routed experts"},
     {"_shexp", "moe: shared experts"},
     {"attn_kv_a", "attention: latent keys and values"},
-    {"attn_sinks", "attention: sinks"},
     {"attn_rel_b", "attention: biases by distance"},
     {"indexer", "attention: positions chosen by an index"},
     {"cross_attn", "attention: to another sequence"},
@@ -23,7 +22,6 @@ static const struct {
     {"channel_mix", "a recurrent step"},
     {"shortconv", "a convolution step"},
     {"per_layer_", "embed: a part for each layer"},
-    {"token_types", "embed: types of tokens"},
     {"enc.", "an encoder"},
     {"dec.", "a decoder beside an encoder"},
 };

@@ -79,9 +79,9 @@ static size_t work_bytes(tn_plan *p) {
     for (int32_t i = 0; i < g->n_ops; i++)
         if (g->ops[i].kind == TN_OP_ROUTE && g->ops[i].route.n_experts > p->max_experts)
             p->max_experts = g->ops[i].route.n_experts;
-    /* q and one chunk's result; its maxima, sums and bounds; one head of k */
+    /* q and one chunk's result; one head of k; of each row maximum, sum, bounds, slope and position */
     const size_t attention =
-        (2 * (size_t)TN_ATTN_MAX_Q + 1) * p->max_head_dim * sizeof(float) + 4 * TN_ATTN_MAX_Q * sizeof(float);
+        (2 * (size_t)TN_ATTN_MAX_Q + 1) * p->max_head_dim * sizeof(float) + 6 * TN_ATTN_MAX_Q * sizeof(float);
     const size_t experts = tn_experts_work_bytes(p->max_experts);
     return attention > experts ? attention : experts;
 }

@@ -48,8 +48,8 @@ def angles(case, layer, n, weights):
     return np.arange(n)[:, None] * frequency
 
 
-def attention(case, layer, q, k, v):
-    """q[t][head][dim], k and v[t][kv head][dim] to [t][head * dim]."""
+def attention(case, layer, q, k, v, sinks=None):
+    """q[t][head][dim], k and v[t][kv head][dim] to [t][head * dim]; a sink is one score more that has no value."""
     n, group = len(q), case.n_heads // case.n_kv_heads
     distance = np.arange(n)[:, None] - np.arange(n)
     seen = (distance >= 0) & (is_global(case, layer) | (distance < case.window))
@@ -57,7 +57,10 @@ def attention(case, layer, q, k, v):
     scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(case.head_dim)
     scores = np.where(seen, scores, -np.inf)
     p = np.exp(scores - scores.max(axis=2, keepdims=True))
-    p /= p.sum(axis=2, keepdims=True)
+    total = p.sum(axis=2, keepdims=True)
+    if sinks is not None:
+        total += np.exp(sinks[:, None, None] - scores.max(axis=2, keepdims=True))
+    p /= total
     return np.einsum("hqk,khd->qhd", p, v).reshape(n, -1)
 
 
@@ -83,7 +86,8 @@ def logits(case, weights, ids, act=None):
         turn = angles(case, i, n, w)
         h = norm(x, block + "attn_norm")
         q, k = (rotate(heads(h, block, part), turn, case.arch == "llama") for part in "qk")
-        h = product(attention(case, i, q, k, heads(h, block, "v")), block + "attn_output")
+        h = attention(case, i, q, k, heads(h, block, "v"), w.get(block + "attn_sinks.weight"))
+        h = product(h, block + "attn_output")
         x = x + (norm(h, block + "post_attention_norm") if gemma else h)
         h = norm(x, block + "ffn_norm")
         g = product(h, block + "ffn_gate")

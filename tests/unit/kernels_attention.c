@@ -68,9 +68,14 @@ static void make_cache(tn_attn_args *args, tn_kv_type kv, size_t n, regime kind)
 
 static void check_attention(tn_kv_type kv, size_t head_dim, size_t n_q, regime kind) {
     static attn_result want;
-    int32_t lo[TN_ATTN_MAX_Q], hi[TN_ATTN_MAX_Q];
+    int32_t lo[TN_ATTN_MAX_Q], hi[TN_ATTN_MAX_Q], at[TN_ATTN_MAX_Q];
+    float slope[TN_ATTN_MAX_Q];
     size_t n;
     make_bounds(lo, hi, n_q, &n);
+    for (size_t r = 0; r < n_q; r++) {
+        at[r] = (int32_t)rng_below(4000) - 1000;
+        slope[r] = rng_float() * 0.5f + 0.5f;
+    }
     tn_attn_args args = {.q_stride = head_dim + rng_below(3) * 8,
                          .n_q = n_q,
                          .lo = lo,
@@ -78,6 +83,8 @@ static void check_attention(tn_kv_type kv, size_t head_dim, size_t n_q, regime k
                          .head_dim = head_dim,
                          .scale = 1.0f / sqrtf((float)head_dim),
                          .softcap = rng_below(3) ? 0.0f : 0.5f + rng_float() * 0.4f,
+                         .slope = rng_below(3) ? NULL : slope,
+                         .at = at,
                          .m = want.m,
                          .l = want.l,
                          .o = want.o,

@@ -49,6 +49,10 @@ static void run_softcap(const tn_kernels *t, float *y, const float *a, const flo
     (void)b;
     t->softcap(y, a, n % 2 ? 30.0f : 50.0f, n);
 }
+static void run_clamp(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
+    (void)b;
+    t->clamp(y, a, n % 2 ? 0.5f : 8.0f, n);
+}
 static void run_softmax(const tn_kernels *t, float *y, const float *a, const float *b, size_t n) {
     (void)b;
     t->softmax(y, a, n);
@@ -91,6 +95,7 @@ static const row_op row_ops[] = {
     {"add", run_add, true},
     {"scale", run_scale, false},
     {"softcap", run_softcap, false},
+    {"clamp", run_clamp, false},
     {"softmax", run_softmax, false},
     {"sigmoid", run_sigmoid, false},
     {"silu", run_SILU, true},

@@ -144,7 +144,7 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
         {9, "  table: {name: \"t{i}\", shape: [n_embd]}", ":10:10", "'{i}' belongs"},
         {11, "  n: {name: n, shape: [n_embd]}", ":12:6", "'{i}' belongs"},
         {12, "  g: {name: \"b.{i}.g\", shape: [n_embd], or: nothing}", ":13:45", "tensor above"},
-        {13, "embed: {table: tabel}", ":14:8", "unknown tensor"},
+        {13, "embed: {table: tabel}", ":14:16", "unknown tensor"},
         {15, "  - nrom: {weight: n, eps: eps}", ":16:5", "unknown step 'nrom'"},
         {15, "  - norm: {weight: n}", ":16:11", "missing field 'eps'"},
         {15, "  - norm: {weight: m, eps: eps}", ":16:20", "unknown tensor in 'weight'"},

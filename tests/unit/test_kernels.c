@@ -27,7 +27,7 @@ static void test_table_is_complete(void **state) {
         }
         assert_true(t->quantize[TN_ACT_F32] && t->quantize[TN_ACT_Q8_32] && t->quantize[TN_ACT_Q8_256]);
         assert_true(t->rms_norm && t->layer_norm && t->rope_halves && t->rope_adjacent);
-        assert_true(t->add && t->scale && t->softcap && t->softmax && t->sigmoid && t->attn_join);
+        assert_true(t->add && t->scale && t->softcap && t->clamp && t->softmax && t->sigmoid && t->attn_join);
         for (int act = 0; act < TN_ACTIVATION_COUNT; act++) assert_true(t->glu[act]);
         for (int kv = 0; kv < TN_KV_COUNT; kv++) assert_true(t->attn[kv] && t->kv_store[kv]);
     }
@@ -60,6 +60,7 @@ static void print_left(const tn_kernels *t) {
     PRINT_LEFT(add)
     PRINT_LEFT(scale)
     PRINT_LEFT(softcap)
+    PRINT_LEFT(clamp)
     PRINT_LEFT(softmax)
     PRINT_LEFT(sigmoid)
     PRINT_LEFT(glu[TN_ACTIVATION_SILU])
