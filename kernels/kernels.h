@@ -127,12 +127,13 @@ typedef void tn_scale_fn(float *y, const float *x, float s, size_t n);
 /* y_i = cap * tanh(x_i / cap): tn_softcap_f32 of ref/math.h; y may be x. */
 typedef void tn_softcap_fn(float *y, const float *x, float cap, size_t n);
 
+/* y_i = -limit if x_i < -limit, limit if x_i > limit, else x_i, NaN too; y may be x. */
+typedef void tn_clamp_fn(float *y, const float *x, float limit, size_t n);
+
 /* Scores of n choices, y may be x.
  *   softmax: m = largest x_i, e_i = exp(x_i - m), y_i = e_i / (sum of e in stripes)
  *   sigmoid: 1 / (1 + exp(-x_i)) */
 typedef void tn_scores_fn(float *y, const float *x, size_t n);
-/* y_i = -limit if x_i < -limit, limit if x_i > limit, else x_i, NaN too; y may be x. */
-typedef void tn_clamp_fn(float *y, const float *x, float limit, size_t n);
 
 /* Gated units (Shazeer 2020): y_i = act(gate_i) * up_i; up NULL: y_i = act(gate_i). y may be gate or up.
  *   silu:      g / (1 + exp(-g))
@@ -208,8 +209,8 @@ typedef struct tn_kernels {
     tn_add_fn *add;
     tn_scale_fn *scale;
     tn_softcap_fn *softcap;
-    tn_scores_fn *softmax, *sigmoid;
     tn_clamp_fn *clamp;
+    tn_scores_fn *softmax, *sigmoid;
     tn_glu_fn *glu[TN_ACTIVATION_COUNT];
     tn_attn_fn *attn[TN_KV_COUNT];
     tn_attn_join_fn *attn_join;

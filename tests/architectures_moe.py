@@ -40,6 +40,20 @@ def together(case, name, array):
     return [(f"blk.{name.split('.')[2]}.ffn_gate_up_exps.weight", array)] if fused else apart(case, name, array)
 
 
+def interleaved(case, name, array):
+    """gpt-oss: gate and up alternate in a checkpoint, whose matrices multiply from the right."""
+    if name.endswith("sinks"):
+        return [(name + ".weight", array)]
+    if "experts." not in name:
+        return [(name, array)]
+    bias = name.endswith("_bias")
+    name = name.removesuffix("_bias") + (".bias" if bias else ".weight")
+    array = array if bias else array.swapaxes(1, 2)
+    if "gate_up_proj" not in name:
+        return [(name, np.ascontiguousarray(array))]
+    return [(name.replace("gate_up", part), np.ascontiguousarray(array[:, i::2])) for i, part in enumerate(("gate", "up"))]
+
+
 def permuted_apart(case, name, array):
     return [item for stored, part in apart(case, name, array) for item in permuted(case, stored, part)]
 
@@ -59,6 +73,10 @@ GRANITE = EXPERTS | {
     "attention_multiplier": 0.2,
     "logits_scaling": 5.0,
 }
+
+YARN = rope(
+    rope_type="yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=2.0, beta_slow=0.125, truncate=False
+)
 
 CASES = [
     Case(
@@ -234,5 +252,32 @@ CASES = [
         ),
         apart,
         features=LLAMA_FEATURES | {"bias of the choice": "e_score_correction_bias", "shared experts": "shared_experts"},
+    ),
+    Case(
+        "gpt-oss",
+        "gpt-oss",
+        "GptOssForCausalLM",
+        EXPERTS
+        | YARN
+        | {
+            "num_local_experts": 8,
+            "num_experts_per_tok": 3,
+            "intermediate_size": 96,
+            "head_dim": 16,
+            "sliding_window": 8,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
+        },
+        lambda c: expert_keys(8, 3, 96, **{"attention.sliding_window": ("u32", 8)}),
+        interleaved,
+        features=LLAMA_FEATURES
+        | {
+            "biases": "_bias",
+            "sinks": "sinks",
+            "window": {"sliding_window": 16},
+            "limit": {"swiglu_limit": 6.0},
+            "slope": {"swiglu_alpha": 1.6},
+            "exact bounds": {"rope_parameters": YARN["rope_parameters"] | {"truncate": True}},
+        },
+        n_ids=40,
     ),
 ]

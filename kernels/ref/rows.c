@@ -1,4 +1,5 @@
-/* What is done to single rows of floats between the products: norms, rotation, sum, scale, softcap, clamp, scores, gated units. */
+/* What is done to single rows of floats between the products: norms, rotation, sum, scale, softcap, clamp, scores, gated
+ * units. */
 #include "ref.h"
 
 void tn_rms_norm_ref(float *y, const float *x, const float *w, size_t n, float eps) {

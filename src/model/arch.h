@@ -76,7 +76,7 @@ typedef struct tn_step {
     const char *when;    /* the step is left out of layers where this is 0 */
     int value;           /* save, load, add: number of a named value, 0 is x */
     int weight, bias;    /* norm, logits, the norm of embed */
-    const char *scale;   /* scale, attention, logits, embed, moe */
+    const char *scale;   /* scale, attention, logits, moe, embed */
     const char *softcap; /* attention, logits */
     int norm_kind;       /* tn_norm_kind: norm, attention, the norm of embed */
     const char *eps;     /* norm, attention, the norm of embed: NULL without one */
@@ -87,7 +87,7 @@ typedef struct tn_step {
     const char *temper_beta, *temper_length;
     int rope_pairs; /* tn_rope_pairs */
     const char *rope_dim, *rope_theta, *rope_factor, *rope_magnitude;
-    const char *yarn_original, *yarn_beta_fast, *yarn_beta_slow, *long_above;
+    const char *yarn_original, *yarn_beta_fast, *yarn_beta_slow, *yarn_truncate, *long_above;
     int freq_factors, long_factors;
     int gate, up, down, gate_bias, up_bias, down_bias; /* mlp, moe */
     int activation;                                    /* tn_activation: mlp, moe */

@@ -46,6 +46,7 @@ static const field norm_fields[] = {CHOICE("kind", norm_kind, norm_kinds),
 static const field yarn_fields[] = {NEEDED_EXPR("original", yarn_original),
                                     NEEDED_EXPR("beta_fast", yarn_beta_fast),
                                     NEEDED_EXPR("beta_slow", yarn_beta_slow),
+                                    EXPR("truncate", yarn_truncate),
                                     {0}};
 static const field long_fields[] = {
     NEEDED_TENSOR("factors", long_factors), NEEDED_EXPR("above", long_above), {0}};

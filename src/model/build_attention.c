@@ -40,8 +40,10 @@ static void add_yarn(tn_builder *b, const tn_step *step, tn_rope_config *rope) {
             b, "yarn needs an original context and beta_slow above 0, beta_fast not below, theta above 1");
         return;
     }
-    const double first = floor(pair_of_turns(rope, original, fast)),
-                 last = ceil(pair_of_turns(rope, original, slow)), end = 2.0 * rope->n_pairs - 1;
+    const bool truncate = tn_build_number(b, step->yarn_truncate, 1) != 0; /* to whole pairs, outwards */
+    const double from = pair_of_turns(rope, original, fast), to = pair_of_turns(rope, original, slow);
+    const double first = truncate ? floor(from) : from, last = truncate ? ceil(to) : to,
+                 end = 2.0 * rope->n_pairs - 1;
     rope->yarn = true;
     rope->yarn_first = first > 0 ? first : 0;
     rope->yarn_last = last < end ? last : end;

@@ -401,6 +401,15 @@ static void test_softcap_is_a_scaled_tanh(void **state) {
         check_near("softcap", i, out[i], 30 * tanh((double)in_a[i] / 30), 30 * 3e-7);
 }
 
+static void test_clamp_keeps_what_is_within(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N; i++) in_a[i] = rng_float() * 10.0f;
+    in_a[0] = NAN, in_a[1] = INFINITY, in_a[2] = -INFINITY, in_a[3] = -4.0f;
+    ref.clamp(out, in_a, 4.0f, N);
+    assert_true(isnan(out[0]));
+    for (size_t i = 1; i < N; i++) assert_true(out[i] == fmaxf(-4, fminf(in_a[i], 4)));
+}
+
 static void test_scores_by_their_formulas(void **state) {
     (void)state;
     for (size_t n = 1; n <= 40; n++) {
@@ -418,15 +427,6 @@ static void test_scores_by_their_formulas(void **state) {
             check_near("sigmoid", i, out[i], want, 3e-6 * want);
         }
     }
-}
-
-static void test_clamp_keeps_what_is_within(void **state) {
-    (void)state;
-    for (size_t i = 0; i < N; i++) in_a[i] = rng_float() * 10.0f;
-    in_a[0] = NAN, in_a[1] = INFINITY, in_a[2] = -INFINITY, in_a[3] = -4.0f;
-    ref.clamp(out, in_a, 4.0f, N);
-    assert_true(isnan(out[0]));
-    for (size_t i = 1; i < N; i++) assert_true(out[i] == fmaxf(-4, fminf(in_a[i], 4)));
 }
 
 static void test_add_and_scale(void **state) {
@@ -575,8 +575,8 @@ int main(void) {
         cmocka_unit_test(test_rope_rotates_each_pair),
         cmocka_unit_test(test_gated_units_by_their_formulas),
         cmocka_unit_test(test_softcap_is_a_scaled_tanh),
-        cmocka_unit_test(test_scores_by_their_formulas),
         cmocka_unit_test(test_clamp_keeps_what_is_within),
+        cmocka_unit_test(test_scores_by_their_formulas),
         cmocka_unit_test(test_add_and_scale),
         cmocka_unit_test(test_chunked_attention_equals_the_textbook_softmax),
         cmocka_unit_test(test_join_with_nothing),
