@@ -172,6 +172,7 @@ void tn_build_attention(tn_builder *b, const tn_step *step) {
     tn_attention_params p = {.n_heads = tn_build_whole(b, step->heads, 0),
                              .n_kv_heads = tn_build_whole(b, step->kv_heads, 0),
                              .head_dim = tn_build_whole(b, step->head_dim, 0),
+                             .ahead = tn_build_number(b, step->causal, 1) == 0,
                              .window = tn_build_whole(b, step->window, 0),
                              .scale = (float)tn_build_number(b, step->scale, 0),
                              .softcap = (float)tn_build_number(b, step->softcap, 0),
@@ -183,6 +184,7 @@ void tn_build_attention(tn_builder *b, const tn_step *step) {
     check(b, &p, rope.n_pairs);
     check_projections(b, step, &p);
     if (b->status) return;
+    b->g->whole |= p.ahead;
     p.rope = tn_graph_add_rope(b->g, rope);
     p.cache = tn_graph_add_cache(b->g, (tn_cache_shape){p.n_kv_heads, p.head_dim, p.window});
     tn_value_id q = temper(b, step, project(b, step, step->q, step->q_bias, step->q_norm));

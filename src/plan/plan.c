@@ -84,9 +84,10 @@ static bool place_values(tn_plan *p, layout *l) {
             /* The rows' own values make room for the columns'. Older ones do not: threads with one row, which is then each
              * thread's own, do not meet here. */
             if (i == g->steps[s].mats) drop_dead(l, g->steps[s].first, i);
-            *at = (tn_place){.stride = row_stride(v),
-                             .max_rows = max_rows(v, &p->limits),
-                             .by_rows = i<g->steps[s].mats, .escapes = v->last_use_step> s};
+            *at =
+                (tn_place){.stride = row_stride(v),
+                           .max_rows = max_rows(v, &p->limits),
+                           .by_rows = i<g->steps[s].mats, .escapes = v->last_use_step> s || id == g->logits};
             uint64_t bytes;
             if (!tn_mul_u64(at->stride, at->max_rows, &bytes) || bytes > SIZE_MAX / 4) return false;
             const tn_value_id over = overwritten(g, &g->steps[s], i);
