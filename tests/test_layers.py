@@ -38,22 +38,23 @@ MAY_INCLUDE = {
     "model": {"base", "formats", "graph"},
     "plan": {"base", "graph", "kernels.h"},
     "exec": {"base", "plan", "kernels.h"},
+    "quantize": {"base", "formats", "exec", "kernels.h"},
     "session": BELOW_SESSION,
-    "api": BELOW_SESSION | {"session", "tern.h"},
+    "api": BELOW_SESSION | {"session", "quantize", "tern.h"},
     "tools": {"tern.h"},
     "bench": {"tern.h"},
     "examples": {"tern.h"},
 }
-# Single files that cross: the list of ops is written once, and exec makes its table of run functions from it; quantize
-# and convert write model files.
+# Single files that cross: the list of ops is written once, and exec makes its table of run functions from it; the conversions of
+# small floats and the grids are there once.
 CROSSINGS = [
     (r"src/exec/.*", r"src/graph/ops\.def"),
-    (r"tools/(quantize|convert)[^/]*", r"formats/[^/]*writer\.h"),
+    (r"src/quantize/.*", r"kernels/ref/(math|grids)\.h"),
 ]
 
 # <...> headers: libraries and instruction sets by where they may be, and all others that may be anywhere.
 LIBRARY_HEADERS = {
-    "yaml.h": r"src/model/",
+    "yaml.h": r"src/(model|quantize)/",
     "pcre2.h": r"src/text/",
     "utf8proc.h": r"src/text/",
     "jansson.h": r"(tools|formats|src/text)/",

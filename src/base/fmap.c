@@ -34,6 +34,7 @@ static tn_status map_fd(tn_fmap *out, int fd, const char *path, tn_error *err) {
         return tn_fail(err, TN_ERR_IO, WHAT, path, "is %s, expected a regular file", kind_name(st.st_mode));
     }
     uint64_t size = (uint64_t)st.st_size;
+    *out = (tn_fmap){.device = st.st_dev, .inode = st.st_ino};
     if (size == 0) return TN_OK; /* mmap refuses empty maps */
     if (size > SIZE_MAX) {
         return tn_fail(err, TN_ERR_MEMORY, WHAT, path, "%llu bytes exceed the address space",
@@ -44,7 +45,8 @@ static tn_status map_fd(tn_fmap *out, int fd, const char *path, tn_error *err) {
         return tn_fail(err, errno == ENOMEM ? TN_ERR_MEMORY : TN_ERR_IO, WHAT, path,
                        "cannot map %llu bytes: %s", (unsigned long long)size, strerror(errno));
     }
-    *out = (tn_fmap){.data = data, .size = size};
+    out->data = data;
+    out->size = size;
     return TN_OK;
 }
 
@@ -53,6 +55,7 @@ tn_status tn_fmap_open(tn_fmap *out, const char *path, tn_error *err) {
     int fd = open_retrying(path);
     if (fd < 0) return tn_fail(err, TN_ERR_IO, WHAT, path, "%s", strerror(errno));
     tn_status status = map_fd(out, fd, path, err);
+    if (status != TN_OK) *out = (tn_fmap){0};
     close(fd); /* the map stays */
     return status;
 }

@@ -9,6 +9,7 @@
 typedef struct tn_fmap {
     const uint8_t *data; /* NULL for an empty file */
     uint64_t size;
+    uint64_t device, inode; /* which file it is, whatever its path */
 } tn_fmap;
 
 /* Maps the whole file shared and read-only. Anything but a regular file (FIFO, directory, device) is an error
