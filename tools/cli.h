@@ -16,11 +16,12 @@ struct tn_command {
     tn_option_set accepted, required; /* TN_OPTION_BIT of options */
     tn_option_set lists;              /* options whose values are lists, which the command itself reads */
     bool model_operand;               /* the model may be given without -m */
+    const char *operands; /* the words that must be given without an option, "IN OUT"; NULL: none */
     int (*run)(const tn_options *options);
 };
 
 extern const tn_command tn_command_run, tn_command_inspect, tn_command_tokenize, tn_command_logits,
-    tn_command_bench, tn_command_doctor;
+    tn_command_bench, tn_command_doctor, tn_command_convert;
 
 /* ---- Errors: one line `tern: error: WHAT: WHERE: WHY` on stderr ---- */
 

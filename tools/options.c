@@ -64,6 +64,7 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_RUNS] = {"runs", 'r', TN_KIND_INTEGER, AT(n_runs), 1, 100},
     [TN_OPTION_CSV] = {"csv", 0, TN_KIND_FLAG, AT(csv), 0, 0},
     [TN_OPTION_YAML] = {"yaml", 0, TN_KIND_TEXT, AT(yaml), 0, 0},
+    [TN_OPTION_TYPE] = {"type", 0, TN_KIND_TEXT, AT(type), 0, 0},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 
@@ -207,7 +208,18 @@ static int parse_option(const tn_command *command, int n_args, char *const *args
     return store(command, id, word, value, out);
 }
 
+static size_t count_words(const char *text) {
+    size_t n = text && *text;
+    for (; text && *text; text++) n += *text == ' ';
+    return n;
+}
+
 static int parse_operand(const tn_command *command, const char *arg, tn_options *out) {
+    if (out->n_operands < count_words(command->operands)) {
+        if (!*arg) return tn_cli_fail_usage(command, "expected %s, found ''", command->operands);
+        out->operand[out->n_operands++] = arg;
+        return 0;
+    }
     if (!command->model_operand || out->model) {
         return tn_cli_fail_usage(command, "extra argument '%s'", arg);
     }
@@ -218,6 +230,8 @@ static int parse_operand(const tn_command *command, const char *arg, tn_options 
 }
 
 static int check_required(const tn_command *command, const tn_options *options) {
+    if (options->n_operands < count_words(command->operands))
+        return tn_cli_fail_usage(command, "expected %s", command->operands);
     const tn_option_set missing = command->required & ~options->given;
     for (int id = 0; id < TN_OPTION_COUNT; id++) {
         if (!(missing & TN_OPTION_BIT(id))) continue;
