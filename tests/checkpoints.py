@@ -130,7 +130,7 @@ def byte_level(n_vocab, pre="llama-bpe", pairs=False):
     config = {
         "tokenizer_class": "GPT2Tokenizer" if pre == "smollm" else "PreTrainedTokenizerFast",
         "bos_token": "<|begin|>",
-        "eos_token": {"content": "<|end|>", "special": True},
+        "eos_token": {"__type": "AddedToken", "content": "<|end|>", "lstrip": False, "normalized": False, "rstrip": False},
         "pad_token": "<pad>",
         "chat_template": "{% for m in messages %}{{ m['content'] }}{% endfor %}",
         "clean_up_tokenization_spaces": False,
@@ -188,11 +188,6 @@ MODEL_TYPES = {
     "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense",
     "Gemma3ForCausalLM": "gemma3_text",
     "PhiForCausalLM": "phi",
-}
-
-# What transformers would fill in, and so what a published config.json has.
-DEFAULTS = {
-    "hidden_act": "silu",
 }
 
 
@@ -263,6 +258,7 @@ ACTIVATIONS = {
     "falcon-7b": {"activation": "gelu"},
     "falcon-40b": {"activation": "gelu"},
 }
+MORE = {"gemma3-linear": {"sliding_window_pattern": 3}}
 SENTENCEPIECE = ("gemma", "gemma2", "gemma3", "nemotron", "internlm2", "ernie4_5")
 
 
@@ -290,7 +286,9 @@ class Checkpoint:
             model, form, more = FORMS[case.arch]
             tensors, config = form(tensors, config), config | more
             model_type = case.arch
-        config |= {"architectures": [model], "model_type": model_type}
+        config |= MORE.get(case.name, {}) | {"architectures": [model], "model_type": model_type}
+        if case.arch in SENTENCEPIECE:
+            config |= {"bos_token_id": 1, "eos_token_id": 2}
         return Checkpoint(case.name, case.arch, config, tensors, golden, record["ids"])
 
     @property

@@ -71,8 +71,9 @@ def test_logits(case, folder):
 
 # ---- Against llama.cpp's converter ----------------------------------------------------------------------------------
 
-# Keys that only our files have: Mistral's and StarCoder 2's windows, and ends of a turn that generation_config.json names.
-OURS_ALONE = re.compile(r"(llama|starcoder2)\.attention\.sliding_window|.*\.rope\.freq_base|tokenizer\.ggml\.eo[tm]_token_id")
+# Keys that only our files have: windows of Mistral and StarCoder 2, an unusual pattern of windows, bases that are not 10000, and ends
+# of a turn that generation_config.json names.
+OURS_ALONE = re.compile(r"(llama|starcoder2)\.attention\.sliding_window|gemma3\.attention\.sliding_window_pattern|.*\.rope\.freq_base|tokenizer\.ggml\.eo[tm]_token_id")
 # Keys whose values may differ: names of pre-tokenizers with the same rules, the name of the folder.
 DIFFERENT = {"tokenizer.ggml.pre", "general.name"}
 

@@ -117,10 +117,18 @@ static tn_status read_chunk(const flow *f, uint64_t row, uint64_t n) {
     return s;
 }
 
+/* The largest weight that does not become infinite. Scales of Q8_0 are F16, for codes up to 127. */
+static float largest(tn_dtype dtype) {
+    static const float most[TN_DTYPE_COUNT] = {[TN_DTYPE_F32] = 0x1.fffffep127f,
+                                               [TN_DTYPE_F16] = 0x1.ffdffep15f,
+                                               [TN_DTYPE_BF16] = 0x1.fefffep127f,
+                                               [TN_DTYPE_Q8_0] = 65504.0f * 127};
+    return most[dtype];
+}
+
 /* A weight must be a number, and one that the file's type can say. */
 static tn_status check_values(const flow *f, uint64_t row, uint64_t n) {
-    const bool half = f->job->dtype == TN_DTYPE_F16;
-    const float most = half ? 65519.996f : f->job->dtype == TN_DTYPE_BF16 ? 0x1.fefffep127f : 0x1.fffffep127f;
+    const float most = largest(f->job->dtype);
     float worst = 0;
     for (uint64_t i = 0; i < n * f->row_len; i++) worst = fabsf(f->x[i]) <= most ? worst : f->x[i];
     if (worst == 0) return TN_OK;

@@ -137,14 +137,19 @@ static void set_id(special *s, int k, const json_t *id) {
         s->id[k] = json_integer_value(id);
 }
 
-/* The id of an added token of that text. */
-static const json_t *added_id(const special *s, const char *text) {
+/* The id of the added token of that text; where there is no tokenizer.json, of any token. */
+static void set_by_text(special *s, int k) {
     size_t i;
     json_t *token;
     json_array_foreach(json_object_get(s->tokenizer, "added_tokens"), i, token) {
-        if (same(token_text(token), text)) return json_object_get(token, "id");
+        if (!same(token_text(token), s->text[k])) continue;
+        set_id(s, k, json_object_get(token, "id"));
+        return;
     }
-    return NULL;
+    for (uint32_t t = 0; !s->tokenizer && s->id[k] < 0 && t < s->v->n; t++)
+        if (s->v->texts[t].len == strlen(s->text[k]) &&
+            !memcmp(s->v->texts[t].ptr, s->text[k], s->v->texts[t].len))
+            s->id[k] = t;
 }
 
 static void read_ids(special *s) {
@@ -153,7 +158,7 @@ static void read_ids(special *s) {
         snprintf(key, sizeof key, "add_%s_token", kinds[k].name);
         const json_t *add = json_object_get(s->c->tokenizer_config, key);
         if (json_is_boolean(add) && s->add[k] < 0) s->add[k] = json_is_true(add);
-        if (s->text[k] && s->c->tokenizer_config) set_id(s, (int)k, added_id(s, s->text[k]));
+        if (s->text[k] && s->c->tokenizer_config) set_by_text(s, (int)k);
         snprintf(key, sizeof key, "%s_token_id", kinds[k].name);
         set_id(s, (int)k, json_object_get(s->c->config, key));
         if (!json_object_get(s->c->config, key)) set_id(s, (int)k, json_object_get(s->c->text_config, key));
