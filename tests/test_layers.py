@@ -73,7 +73,12 @@ PLAIN_HEADERS = set(
 
 # Names beside those of models/*.yaml, and the files that hold names of tokenizers, which many architectures share.
 MORE_ARCHITECTURES = {"mistral", "gemma", "qwen"}
-TOKENIZER_TABLES = {"src/text/pretok_table.c", "src/text/tokenizer_load.c"}
+TOKENIZER_TABLES = {
+    "src/text/pretok_table.c",
+    "src/text/tokenizer_load.c",
+    "src/convert/vocab_json.c",
+    "src/convert/vocab_spm.c",
+}
 
 # Mutable variables that the design allows. None: the table of kernels is in the model that was opened.
 MUTABLE_ALLOWED = set()

@@ -170,6 +170,7 @@ static void add_more_ends(special *s) {
     size_t i;
     json_t *id;
     const json_t *ends = json_object_get(s->c->generation_config, "eos_token_id");
+    if (!ends) ends = json_object_get(s->c->config, "eos_token_id");
     if (s->id[EOS] < 0) set_id(s, EOS, json_is_array(ends) ? json_array_get(ends, 0) : ends);
     json_array_foreach(ends, i, id) {
         const int64_t end = json_is_integer(id) ? json_integer_value(id) : -1;
