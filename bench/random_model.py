@@ -17,7 +17,7 @@ import numpy as np
 N_EMBD, N_FF, N_HEADS, N_KV_HEADS, HEAD_DIM, N_VOCAB, N_CTX = 2048, 8192, 32, 8, 64, 128256, 131072
 
 # Fields of a block that must not be random: (byte offset, value as bytes) for f16 scale and min or, for MXFP4, the
-# exponent. The values give weights a deviation of about 0.02: deviation of the quants times the scale.
+# exponent, for NVFP4 its four scales. The values give weights a deviation of about 0.02: deviation of the quants times the scale.
 BLOCKS = {
     "Q4_0": {0: 0.0045},
     "Q4_1": {0: 0.0045, 2: -0.034},
@@ -32,7 +32,18 @@ BLOCKS = {
     "IQ4_NL": {0: 0.0003},
     "IQ4_XS": {0: 0.000016},
     "MXFP4": {0: 119},
+    "IQ2_XXS": {0: 0.0004},
+    "IQ2_XS": {0: 0.0004},
+    "IQ2_S": {0: 0.0004},
+    "IQ3_XXS": {0: 0.00013},
+    "IQ3_S": {0: 0.00014},
+    "IQ1_S": {0: 0.003},
+    "IQ1_M": {},
+    "TQ1_0": {52: 0.025},
+    "TQ2_0": {64: 0.02},
+    "NVFP4": {i: 4 for i in range(4)},
 }
+IQ1_M_SCALE = 0.003  # in the high nibbles of four words
 MIXTURES = {"Q4_K_M": "Q4_K", "Q5_K_M": "Q5_K"}
 
 
@@ -47,8 +58,11 @@ def random_rows(rng, dtype, rows, columns):
     block, size = gguf.GGML_QUANT_SIZES[kind]
     blocks = np.frombuffer(rng.bytes(rows * columns // block * size), np.uint8).reshape(-1, size).copy()
     for at, value in BLOCKS[dtype].items():
-        field = np.array([value], np.uint8 if dtype == "MXFP4" else np.float16).view(np.uint8)
+        field = np.array([value], np.uint8 if dtype in ("MXFP4", "NVFP4") else np.float16).view(np.uint8)
         blocks[:, at : at + len(field)] = field
+    if dtype == "IQ1_M":
+        parts = np.float16(IQ1_M_SCALE).view(np.uint16) >> np.array([0, 4, 8, 12], np.uint16) & 15
+        blocks[:, 49::2] = blocks[:, 49::2] & 15 | (parts << 4).astype(np.uint8)
     return blocks.reshape(rows, -1)
 
 

@@ -1,5 +1,5 @@
-# Writes OUT, a C file that holds each of FILES as a byte array: tn_arch_builtin[] = {name, text, size}, ended by
-# a NULL name.
+# Writes OUT, a C file that includes HEADER and holds each of FILES as a byte array: const TYPE LIST[] = {name, text, size},
+# ended by a NULL name.
 set(arrays "")
 set(rows "")
 foreach(file ${FILES})
@@ -10,4 +10,4 @@ foreach(file ${FILES})
   string(APPEND arrays "static const char ${array}_yaml[] = {${bytes}};\n")
   string(APPEND rows "    {\"${name}\", ${array}_yaml, sizeof ${array}_yaml},\n")
 endforeach()
-file(WRITE ${OUT} "#include \"src/model/arch.h\"\n\n${arrays}\nconst tn_arch_source tn_arch_builtin[] = {\n${rows}    {0, 0, 0}};\n")
+file(WRITE ${OUT} "#include \"${HEADER}\"\n\n${arrays}\nconst ${TYPE} ${LIST}[] = {\n${rows}    {0, 0, 0}};\n")

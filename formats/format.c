@@ -126,6 +126,12 @@ const tn_tensor *tn_file_tensor(const tn_file *file, const char *name) {
     return tn_names_find(&file->tensor_names, name, strlen(name));
 }
 
+uint32_t tn_file_shard_of(const tn_file *file, const tn_tensor *tensor) {
+    uint32_t i = 0;
+    while ((uintptr_t)tensor->data - (uintptr_t)file->maps[i].data >= file->maps[i].size) i++;
+    return i;
+}
+
 /* ---- Values ---- */
 
 typedef enum value_kind { UNSIGNED, SIGNED, FLOATING, BOOLEAN, TEXT, LIST } value_kind;

@@ -80,7 +80,8 @@ const tn_meta *tn_file_meta(const tn_file *file, const char *key); /* NULL if ab
 
 uint64_t tn_file_n_tensors(const tn_file *file);
 const tn_tensor *tn_file_tensor_at(const tn_file *file, uint64_t i);
-const tn_tensor *tn_file_tensor(const tn_file *file, const char *name); /* NULL if absent; hashed */
+const tn_tensor *tn_file_tensor(const tn_file *file, const char *name);  /* NULL if absent; hashed */
+uint32_t tn_file_shard_of(const tn_file *file, const tn_tensor *tensor); /* from 0 */
 
 /* Element i of a value (0 for a scalar), by value whatever integer type stores it; false when it is of another
  * kind or does not fit. A float is accepted as f64 only from F32 and F64, an integer from any integer type. */

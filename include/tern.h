@@ -301,12 +301,62 @@ TERN_API tern_status tern_generator_next(tern_generator *generator, const char *
 TERN_API uint64_t tern_generator_n_tokens(const tern_generator *generator);
 TERN_API int32_t tern_generator_token(const tern_generator *generator);
 
+/* ---- Quantization: a model file with other tensor types ---------------------------------------------------------------- */
+
+typedef struct tern_tensor_choice {
+    const char *tensor; /* its whole name */
+    const char *type;   /* "Q4_K" */
+} tern_tensor_choice;
+
+/* What becomes of a tensor. All texts are valid during the call alone. */
+typedef struct tern_quantized_tensor {
+    const char *name; /* escape before printing */
+    const char *from, *type, *wanted;
+    const char *why; /* "", or why type is not what was wanted, or why the tensor is kept as it is */
+    uint64_t n_elements, from_bytes, n_bytes;
+} tern_quantized_tensor;
+
+typedef struct tern_quantize_options {
+    size_t size;
+    const char *type;                  /* a mix of types: "Q4_K_M"; NULL where there is a recipe */
+    const char *recipe;                /* NULL, or a file with a recipe: docs/QUANTIZE.md */
+    const char *imatrix;               /* NULL, or a file with an importance matrix */
+    const tern_tensor_choice *choices; /* n_choices types for single tensors, before all rules */
+    size_t n_choices;
+    const char *const *overrides; /* n_overrides metadata entries "KEY=VALUE" */
+    size_t n_overrides;
+    uint32_t n_threads;    /* 0: as a session's; the bytes do not depend on it */
+    uint64_t split_bytes;  /* tensor data of a shard at most; 0: one file */
+    bool keep_split;       /* shards as the input's */
+    bool allow_requantize; /* of tensors that are quantized already */
+    bool dry_run;          /* nothing is written */
+    /* NULL, or told of each tensor before the first is made. */
+    void (*tensor)(void *user, const tern_quantized_tensor *tensor);
+    /* NULL, or called as the work goes on; false cancels. */
+    bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
+    void *user;
+} tern_quantize_options;
+
+typedef struct tern_quantized {
+    uint64_t n_elements, from_bytes, n_bytes; /* of all tensors */
+    uint32_t n_fallbacks;                     /* tensors whose rows did not fit the type wanted */
+    uint32_t n_shards;                        /* files written; 0 in a dry run */
+    char *recipe;                             /* the recipe as applied, YAML; freed with tern_free */
+} tern_quantized;
+
+TERN_API void tern_quantize_options_defaults(tern_quantize_options *options);
+
+/* Writes `out` (with several shards OUT-00001-of-0000N.gguf and so on) from the model file `in`. It appears whole or not at all,
+ * and never in the place of the input. A weight that is not finite is an error. *result may be NULL. */
+TERN_API tern_status tern_quantize(const char *in, const char *out, const tern_quantize_options *options,
+                                   tern_quantized *result, tern_error *err);
+
 /* ---- Converting ----------------------------------------------------------------------------------------- */
 
 typedef struct tern_convert_options {
     size_t size;
-    const char *
-        type; /* of matrices: "f32", "f16", "bf16", "q8_0"; "auto", the default: the checkpoint's, if 16 bits */
+    /* Of matrices: "f32", "f16", "bf16", "q8_0"; "auto", the default: the checkpoint's if that has 16 bits, else f16. */
+    const char *type;
     const char *pre_tokenizer; /* NULL: found by what the checkpoint says */
     const char *arch_file;     /* NULL, or a YAML description that adds or replaces an architecture */
     /* NULL, or called between pieces of work; false ends it with TERN_ERR_CANCELLED. */

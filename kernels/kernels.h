@@ -68,6 +68,18 @@ typedef void tn_quantize_fn(uint8_t *row, const float *x, size_t k);
  *   Q6_K             I = sum sc_j * (dot_j - 32*S_j), q_w = 0..63;       acc = fma(D, f32(I), acc)
  *   IQ4_XS           I = sum (sc_j - 32) * dot_j, q_w = table[nibble];   acc = fma(D, f32(I), acc)
  *
+ * The types below three and a half bits have q_w from grids (ref/grids.h), sub-blocks of 32 (IQ2_XXS, IQ3_XXS, IQ3_S,
+ * IQ1_S) or 16 (IQ2_XS, IQ2_S, IQ1_M) and odd scales; acc = fma(D, f32(I), acc) for all, d being the block's f16:
+ *
+ *   IQ2_*            I = sum (2*sc_j + 1) * dot_j, q_w = +-8, 25, 43;    d_w = d / 8
+ *   IQ3_XXS          I = the same, q_w = +-2, 6 .. 26, 31;               d_w = d / 2
+ *   IQ3_S            I = the same, q_w = +-1, 3 .. 15;                   d_w = d
+ *   IQ1_*            I = the same, q_w = 8 * (-1, 0, 1) +- 1;            d_w = d / 8
+ *   TQ1_0 TQ2_0      I = dot, q_w = -1, 0, 1 (and 2);                    d_w = d
+ *
+ * NVFP4 has blocks of 64, two of the activations' each, and a float scale for each sub-block j of 16, which is half of
+ * an unsigned E4M3 since q_w = 2 x e2m1: acc = fma(f32(d_wj) * d_x, f32(dot_j), acc), sub-blocks ascending.
+ *
  * F32, F16, BF16: weights widened exactly, y = dot8(W[n], x[t]) over the whole row (k need not be a multiple of 8). */
 typedef struct tn_matmul_args {
     const uint8_t *w; /* n_rows rows, any alignment */

@@ -23,7 +23,8 @@ import numpy as np
 N_VOCAB = 300
 
 # Weight types that the engine multiplies by; those in RANDOM_BLOCKS are not written by the gguf package, so their blocks
-# are random bytes with the given f16 fields (byte offsets of scale and min) set to give weights of normal size.
+# are random bytes with the given fields (byte offsets of scale and min, f16 but for NVFP4) set to give weights of normal
+# size.
 DTYPES = [
     "F32",
     "F16",
@@ -41,6 +42,16 @@ DTYPES = [
     "Q5_K",
     "Q6_K",
     "IQ4_XS",
+    "IQ2_XXS",
+    "IQ2_XS",
+    "IQ2_S",
+    "IQ3_XXS",
+    "IQ3_S",
+    "IQ1_S",
+    "IQ1_M",
+    "TQ1_0",
+    "TQ2_0",
+    "NVFP4",
 ]
 RANDOM_BLOCKS = {
     "Q2_K": (80, 82),
@@ -50,6 +61,14 @@ RANDOM_BLOCKS = {
     "Q6_K": (208, None),
     "IQ4_NL": (0, None),
     "IQ4_XS": (0, None),
+    "IQ2_XXS": (0, None),
+    "IQ2_XS": (0, None),
+    "IQ2_S": (0, None),
+    "IQ3_XXS": (0, None),
+    "IQ3_S": (0, None),
+    "IQ1_S": (0, None),
+    "IQ1_M": (48, None),
+    "NVFP4": (0, None),
 }
 
 
@@ -249,7 +268,13 @@ def random_blocks(label, shape, dtype, deviation):
 
     def set_fields(d, minimum):
         for offset, value in ((d_offset, d), (min_offset, minimum)):
-            if offset is not None:
+            if dtype == "IQ1_M" and offset is not None:  # the high nibbles of four words from there on, the lowest first
+                parts = np.float16(value).view(np.uint16) >> np.array([0, 4, 8, 12], np.uint16) & 15
+                blocks[:, :, offset + 1 :: 2] = blocks[:, :, offset + 1 :: 2] & 15 | (parts << 4).astype(np.uint8)
+            elif dtype == "NVFP4" and offset is not None:  # four E4M3 of this size, their mantissas random
+                exponent = int(np.clip(np.floor(np.log2(value)) + 7, 0, 14))
+                blocks[:, :, offset : offset + 4] = blocks[:, :, offset : offset + 4] & 7 | exponent << 3
+            elif offset is not None:
                 blocks[:, :, offset : offset + 2] = np.frombuffer(np.float16(value).tobytes(), np.uint8)
         return blocks.reshape(shape[0], -1)
 

@@ -76,7 +76,7 @@ static void on_fault(int signal_number) {
 }
 
 /* The line must be ready before the fault: nothing may be formatted in a handler. */
-static void prepare_fault_line(const char *path) {
+void tn_cli_name_in_fault(const char *path) {
     char safe[1000];
     tern_escape(safe, sizeof safe, path, strlen(path));
     const int n = snprintf(
@@ -128,7 +128,7 @@ void tn_cli_model_options(const tn_options *options, tern_open_level level, tern
 tern_model *tn_cli_open_model(const tn_options *options, tern_open_level level, int *exit_code) {
     tern_model_options open;
     tn_cli_model_options(options, level, &open);
-    prepare_fault_line(options->model);
+    tn_cli_name_in_fault(options->model);
     tern_model *model = NULL;
     tern_error err;
     if (tern_model_open(options->model, &open, &model, &err) != TERN_OK) {

@@ -16,12 +16,13 @@ struct tn_command {
     tn_option_set accepted, required; /* TN_OPTION_BIT of options */
     tn_option_set lists;              /* options whose values are lists, which the command itself reads */
     bool model_operand;               /* the model may be given without -m */
-    const char *operands; /* the words that must be given without an option, "IN OUT"; NULL: none */
+    bool output_operand;              /* and behind it the output without -o */
     int (*run)(const tn_options *options);
 };
 
 extern const tn_command tn_command_run, tn_command_inspect, tn_command_tokenize, tn_command_logits,
-    tn_command_bench, tn_command_doctor, tn_command_convert;
+    tn_command_bench, tn_command_doctor, tn_command_quantize,
+    tn_command_convert;
 
 /* ---- Errors: one line `tern: error: WHAT: WHERE: WHY` on stderr ---- */
 
@@ -45,6 +46,9 @@ int tn_cli_fail_write(const char *where, int error_number);
  * a mapped file raises when the file has shrunk, prints one error line and exits with 1. */
 void tn_cli_install_signals(void);
 bool tn_cli_interrupted(void);
+
+/* The file that SIGBUS's error line will name. */
+void tn_cli_name_in_fault(const char *path);
 
 /* A file to remove should SIGBUS end the process; NULL: none. The string must stay until the next call. */
 void tn_cli_remove_on_fault(const char *path);

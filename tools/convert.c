@@ -29,11 +29,11 @@ static int report(const tn_options *options, double seconds) {
     tern_model *model;
     tern_error err;
     tn_cli_model_options(options, TERN_OPEN_METADATA, &o);
-    if (tern_model_open(options->operand[1], &o, &model, &err) != TERN_OK) return tn_cli_fail_library(&err);
+    if (tern_model_open(options->output, &o, &model, &err) != TERN_OK) return tn_cli_fail_library(&err);
     tern_model_info info;
     char bytes[24], name[256];
     tern_model_info_get(model, &info);
-    tern_escape(name, sizeof name, options->operand[1], strlen(options->operand[1]));
+    tern_escape(name, sizeof name, options->output, strlen(options->output));
     fprintf(stderr, "%s: %s, %.1f M parameters, %s in %.1f s\n", name, info.architecture,
             (double)info.n_params / 1e6, tn_format_bytes(bytes, info.file_bytes), seconds);
     tern_model_close(model);
@@ -53,7 +53,7 @@ static int run(const tn_options *options) {
     o.warn = model.warn;
     o.user = model.user;
     const double start = tn_seconds();
-    const tern_status status = tern_convert(options->operand[0], options->operand[1], &o, &err);
+    const tern_status status = tern_convert(options->model, options->output, &o, &err);
     tn_progress_clear();
     if (status == TERN_ERR_ARG) return tn_cli_fail_usage(options->command, "%s", err.message);
     if (status != TERN_OK) return tn_cli_fail_library(&err);
@@ -64,7 +64,10 @@ const tn_command tn_command_convert = {
     .name = "convert",
     .summary = "make a model file of a Hugging Face checkpoint",
     .help = help,
-    .accepted = TN_ACCEPT(TYPE) | TN_ACCEPT(PRE) | TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(QUIET),
-    .operands = "DIR OUT.gguf",
+    .accepted = TN_ACCEPT(MODEL) | TN_ACCEPT(OUTPUT) | TN_ACCEPT(TYPE) | TN_ACCEPT(PRE) |
+                TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(QUIET),
+    .required = TN_ACCEPT(MODEL) | TN_ACCEPT(OUTPUT),
+    .model_operand = true,
+    .output_operand = true,
     .run = run,
 };

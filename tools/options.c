@@ -13,9 +13,10 @@ typedef enum tn_option_kind {
     TN_KIND_FLAG,     /* bool */
     TN_KIND_TEXT,     /* const char *, not empty */
     TN_KIND_PROMPT,   /* const char *, may be empty */
-    TN_KIND_LIST,     /* appended to options->stop */
+    TN_KIND_LIST,     /* appended to a list, whose count is at offset `high` */
     TN_KIND_KV,       /* tern_kv_type */
     TN_KIND_INTEGER,  /* int64_t in [low, high] */
+    TN_KIND_SIZE,     /* int64_t bytes in [low, high]: a number with K, M or G behind it, powers of 1000 */
     TN_KIND_REAL,     /* double in [low, high] */
     TN_KIND_POSITIVE, /* double in (0, high] */
 } tn_option_kind;
@@ -45,7 +46,7 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_MIN_P] = {"min-p", 0, TN_KIND_REAL, AT(min_p), 0, 1},
     [TN_OPTION_REPEAT_PENALTY] = {"repeat-penalty", 0, TN_KIND_POSITIVE, AT(repeat_penalty), 0, 100},
     [TN_OPTION_REPEAT_LAST_N] = {"repeat-last-n", 0, TN_KIND_INTEGER, AT(repeat_last_n), -1, INT32_MAX},
-    [TN_OPTION_STOP] = {"stop", 0, TN_KIND_LIST, AT(stop), 0, 0},
+    [TN_OPTION_STOP] = {"stop", 0, TN_KIND_LIST, AT(stop), 0, AT(n_stop)},
     [TN_OPTION_KV] = {"kv", 0, TN_KIND_KV, AT(kv), 0, 0},
     [TN_OPTION_PIN] = {"pin", 0, TN_KIND_FLAG, AT(pin), 0, 0},
     [TN_OPTION_IGNORE_EOS] = {"ignore-eos", 0, TN_KIND_FLAG, AT(ignore_eos), 0, 0},
@@ -65,6 +66,13 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_CSV] = {"csv", 0, TN_KIND_FLAG, AT(csv), 0, 0},
     [TN_OPTION_YAML] = {"yaml", 0, TN_KIND_TEXT, AT(yaml), 0, 0},
     [TN_OPTION_TYPE] = {"type", 0, TN_KIND_TEXT, AT(type), 0, 0},
+    [TN_OPTION_RECIPE] = {"recipe", 0, TN_KIND_TEXT, AT(recipe), 0, 0},
+    [TN_OPTION_IMATRIX] = {"imatrix", 0, TN_KIND_TEXT, AT(imatrix), 0, 0},
+    [TN_OPTION_DRY_RUN] = {"dry-run", 0, TN_KIND_FLAG, AT(dry_run), 0, 0},
+    [TN_OPTION_KEEP_SPLIT] = {"keep-split", 0, TN_KIND_FLAG, AT(keep_split), 0, 0},
+    [TN_OPTION_SPLIT_SIZE] = {"split-size", 0, TN_KIND_SIZE, AT(split_size), 1, INT64_MAX / 1000},
+    [TN_OPTION_OVERRIDE] = {"override", 0, TN_KIND_LIST, AT(overrides), 0, AT(n_overrides)},
+    [TN_OPTION_ALLOW_REQUANTIZE] = {"allow-requantize", 0, TN_KIND_FLAG, AT(allow_requantize), 0, 0},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 
@@ -109,6 +117,25 @@ static int store_integer(const tn_command *command, const tn_option *option, con
                              word, option->low, option->high, value);
 }
 
+static int store_size(const tn_command *command, const tn_option *option, const char *word, const char *value,
+                      tn_options *out) {
+    static const char units[] = "KMG";
+    char digits[24];
+    const size_t n = strspn(value, "0123456789");
+    const char *unit = value[n] ? strchr(units, value[n]) : NULL;
+    int64_t scale = 1, number;
+    for (const char *u = units; unit && u <= unit; u++) scale *= 1000;
+    if (n < sizeof digits && (!value[n] || (unit && !value[n + 1]))) {
+        memcpy(digits, value, n);
+        digits[n] = '\0';
+        if (tn_parse_integer(digits, option->low, option->high / scale, &number)) {
+            *(int64_t *)((char *)out + option->offset) = number * scale;
+            return 0;
+        }
+    }
+    return tn_cli_fail_usage(command, "%s: expected a size such as 500M or 2G, found '%s'", word, value);
+}
+
 static int store_real(const tn_command *command, const tn_option *option, const char *word, const char *value,
                       tn_options *out) {
     double number;
@@ -129,10 +156,11 @@ static int store_text(const tn_command *command, const tn_option *option, const 
         return tn_cli_fail_usage(command, "%s: expected a text, found ''", word);
     }
     if (option->kind == TN_KIND_LIST) {
-        if (out->n_stop == TN_MAX_STOPS) {
+        size_t *n = (size_t *)((char *)out + option->high);
+        if (*n == TN_MAX_STOPS) {
             return tn_cli_fail_usage(command, "%s: expected at most %d of them", word, TN_MAX_STOPS);
         }
-        out->stop[out->n_stop++] = value;
+        ((const char **)((char *)out + option->offset))[(*n)++] = value;
         return 0;
     }
     *(const char **)((char *)out + option->offset) = value;
@@ -150,6 +178,7 @@ static int store(const tn_command *command, tn_option_id id, const char *word, c
     switch (option->kind) {
     case TN_KIND_FLAG: *(bool *)((char *)out + option->offset) = true; return 0;
     case TN_KIND_INTEGER: return store_integer(command, option, word, value, out);
+    case TN_KIND_SIZE: return store_size(command, option, word, value, out);
     case TN_KIND_REAL:
     case TN_KIND_POSITIVE: return store_real(command, option, word, value, out);
     case TN_KIND_KV:
@@ -208,30 +237,23 @@ static int parse_option(const tn_command *command, int n_args, char *const *args
     return store(command, id, word, value, out);
 }
 
-static size_t count_words(const char *text) {
-    size_t n = text && *text;
-    for (; text && *text; text++) n += *text == ' ';
-    return n;
-}
-
 static int parse_operand(const tn_command *command, const char *arg, tn_options *out) {
-    if (out->n_operands < count_words(command->operands)) {
-        if (!*arg) return tn_cli_fail_usage(command, "expected %s, found ''", command->operands);
-        out->operand[out->n_operands++] = arg;
-        return 0;
-    }
-    if (!command->model_operand || out->model) {
+    const bool output = out->model && command->output_operand && !out->output;
+    if (!command->model_operand || (out->model && !output)) {
         return tn_cli_fail_usage(command, "extra argument '%s'", arg);
     }
     if (!*arg) return tn_cli_fail_usage(command, "expected a model file, found ''");
+    if (output) {
+        out->output = arg;
+        out->given |= TN_OPTION_BIT(TN_OPTION_OUTPUT);
+        return 0;
+    }
     out->model = arg;
     out->given |= TN_OPTION_BIT(TN_OPTION_MODEL);
     return 0;
 }
 
 static int check_required(const tn_command *command, const tn_options *options) {
-    if (options->n_operands < count_words(command->operands))
-        return tn_cli_fail_usage(command, "expected %s", command->operands);
     const tn_option_set missing = command->required & ~options->given;
     for (int id = 0; id < TN_OPTION_COUNT; id++) {
         if (!(missing & TN_OPTION_BIT(id))) continue;

@@ -45,6 +45,13 @@ typedef enum tn_option_id {
     TN_OPTION_CSV,
     TN_OPTION_YAML,
     TN_OPTION_TYPE,
+    TN_OPTION_RECIPE,
+    TN_OPTION_IMATRIX,
+    TN_OPTION_DRY_RUN,
+    TN_OPTION_KEEP_SPLIT,
+    TN_OPTION_SPLIT_SIZE,
+    TN_OPTION_OVERRIDE,
+    TN_OPTION_ALLOW_REQUANTIZE,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -54,22 +61,22 @@ __extension__ typedef unsigned __int128 tn_option_set;
 #define TN_OPTION_BIT(id) ((tn_option_set)1 << (id))
 #define TN_ACCEPT(name)   TN_OPTION_BIT(TN_OPTION_##name)
 
-enum { TN_MAX_STOPS = 16, TN_MAX_OPERANDS = 2 };
+enum { TN_MAX_STOPS = 16, TN_MAX_OVERRIDES = TN_MAX_STOPS };
 
 /* What was given; strings are borrowed from argv. A number that was not given is 0: ask tn_option_given. */
 typedef struct tn_options {
     const tn_command *command;
     tn_option_set given; /* TN_OPTION_BIT of each option seen */
-    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *type;
-    const char *stop[TN_MAX_STOPS];
-    size_t n_stop;
-    const char *operand[TN_MAX_OPERANDS];
-    size_t n_operands;
+    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml;
+    const char *type, *recipe, *imatrix;
+    const char *stop[TN_MAX_STOPS], *overrides[TN_MAX_OVERRIDES];
+    size_t n_stop, n_overrides;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
-    int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs;
+    int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs, split_size;
     tern_kv_type kv;
     double temp, top_p, min_p, repeat_penalty;
     bool ignore_eos, no_special, no_bos, pin, all, json, csv, tensors, verbose, quiet, help;
+    bool dry_run, keep_split, allow_requantize;
 } tn_options;
 
 static inline bool tn_option_given(const tn_options *options, tn_option_id id) {

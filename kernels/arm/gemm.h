@@ -65,11 +65,24 @@ TN_INLINE void tn_fill_scales(tn_panel *panel, size_t b, const uint8_t *const bl
     }
 }
 
+/* Blocks to where they are unpacked, their factors into the panel. */
+TN_INLINE void tn_unpack_rows(tn_panel *panel, size_t b, tn_block unpacked[8], const uint8_t *block[8],
+                              tn_unpack_fn *unpack) {
+    for (int r = 0; r < 8; r++) {
+        memset(unpacked[r].scale, 0, sizeof unpacked[r].scale); /* a type may have eight of them */
+        unpack(&unpacked[r], block[r]);
+        panel->d[b][r] = unpacked[r].d;
+        block[r] = (const uint8_t *)&unpacked[r];
+    }
+}
+
 TN_INLINE void tn_fill_panel(tn_panel *panel, const uint8_t *const row[8], size_t n_blocks, tn_shape sh,
-                             tn_q_fn *load, tn_scales_fn *scales) {
+                             tn_q_fn *load, tn_scales_fn *scales, tn_unpack_fn *unpack) {
     for (size_t b = 0; b < n_blocks; b++) {
         const uint8_t *block[8];
+        tn_block unpacked[8];
         for (int r = 0; r < 8; r++) block[r] = row[r] + b * sh.bytes;
+        if (sh.is_unpacked) tn_unpack_rows(panel, b, unpacked, block, unpack);
 #pragma GCC unroll 8
         for (int j = 0; j < sh.elems / 32; j++) {
             int8_t *dst = panel->q + (b * (size_t)sh.elems + 32 * (size_t)j) * TN_PANEL_ROWS;
@@ -82,7 +95,7 @@ TN_INLINE void tn_fill_panel(tn_panel *panel, const uint8_t *const row[8], size_
             tn_pack16(dst, low);
             tn_pack16(dst + 128, high);
         }
-        tn_fill_factors(panel, b, block, sh);
+        if (!sh.is_unpacked) tn_fill_factors(panel, b, block, sh);
         if (scales) tn_fill_scales(panel, b, block, sh, scales);
     }
 }
@@ -236,8 +249,9 @@ TN_INLINE void tn_meet_tokens(const tn_matmul_args *args, size_t n, size_t n_row
     }
 }
 
-/* `scales` is NULL for the 32-wide types. */
-TN_INLINE void tn_gemm(const tn_matmul_args *args, tn_shape sh, tn_q_fn *load, tn_scales_fn *scales) {
+/* `scales` is NULL for the 32-wide types, `unpack` unless the shape says that there is one. */
+TN_INLINE void tn_gemm(const tn_matmul_args *args, tn_shape sh, tn_q_fn *load, tn_scales_fn *scales,
+                       tn_unpack_fn *unpack) {
     const size_t n_blocks = args->k / (size_t)sh.elems, chunk = (size_t)(TN_CHUNK / sh.elems);
     for (size_t n = 0; n < args->n_rows; n += TN_PANEL_ROWS) {
         const size_t n_rows = args->n_rows - n < TN_PANEL_ROWS ? args->n_rows - n : TN_PANEL_ROWS;
@@ -248,10 +262,21 @@ TN_INLINE void tn_gemm(const tn_matmul_args *args, tn_shape sh, tn_q_fn *load, t
             for (size_t r = 0; r < TN_PANEL_ROWS; r++) {
                 row[r] = args->w + (n + (r < n_rows ? r : n_rows - 1)) * args->w_stride + b * sh.bytes;
             }
-            tn_fill_panel(args->scratch, row, n_chunk, sh, load, scales);
+            tn_fill_panel(args->scratch, row, n_chunk, sh, load, scales, unpack);
             tn_meet_tokens(args, n, n_rows, b, n_chunk, sh);
         }
     }
+}
+
+/* A type whose blocks are unpacked first, compiled once for all of them. */
+static __attribute__((noinline)) void tn_gemm_unpacked(const tn_matmul_args *args, size_t bytes, int sub,
+                                                       tn_unpack_fn *unpack) {
+    if (sub == 16)
+        tn_gemm(args, (tn_shape){.bytes = bytes, .elems = 256, .sub = 16, .is_unpacked = true}, tn_q_unpacked,
+                tn_scales_unpacked, unpack);
+    else
+        tn_gemm(args, (tn_shape){.bytes = bytes, .elems = 256, .sub = 32, .is_unpacked = true}, tn_q_unpacked,
+                tn_scales_unpacked, unpack);
 }
 
 #endif

@@ -14,9 +14,13 @@ enum {
     TN_PREFETCH_BYTES = 2048 /* ahead of the block at work */
 };
 
-/* One piece of a group: [block][row]. */
+/* One piece of a group: [block][row]. Unpacked blocks have no minimums, and their factors as floats. */
 typedef struct tn_gemv_piece {
-    int32_t sum[TN_GEMV_BLOCKS][8], min[TN_GEMV_BLOCKS][8];
+    int32_t sum[TN_GEMV_BLOCKS][8];
+    union {
+        int32_t min[TN_GEMV_BLOCKS][8];
+        float factor[TN_GEMV_BLOCKS][8];
+    };
     uint16_t d[TN_GEMV_BLOCKS][8], m[TN_GEMV_BLOCKS][8];
 } tn_gemv_piece;
 
@@ -103,15 +107,21 @@ TN_INLINE int32_t tn_dot256(const uint8_t *block, const int8_t *x, int8x16_t sca
 }
 
 TN_INLINE void tn_gemv_row256(tn_gemv_piece *piece, size_t r, const uint8_t *row, const tn_gemv_token *x,
-                              tn_shape sh, tn_q_fn *load, tn_scales_fn *scales) {
+                              tn_shape sh, tn_q_fn *load, tn_scales_fn *scales, tn_unpack_fn *unpack) {
     const int16_t *s = x->s;
     for (size_t b = 0; b < x->n_blocks; b++) {
         const uint8_t *block = row + b * sh.bytes;
+        tn_block unpacked = {.scale = {0}};
         tn_prefetch(block, sh.bytes);
+        if (sh.is_unpacked) {
+            unpack(&unpacked, block);
+            piece->factor[b][r] = unpacked.d;
+            block = (const uint8_t *)&unpacked;
+        }
         const tn_scales sc = scales(block);
         piece->sum[b][r] = tn_dot256(block, x->q + 256 * b, sc.scale, sh, load);
         if (sh.has_min) piece->min[b][r] = tn_dot_mins(sc.min, s + 16 * b, sh.sub);
-        tn_keep_factors(piece, b, r, block, sh);
+        if (!sh.is_unpacked) tn_keep_factors(piece, b, r, block, sh);
     }
 }
 
@@ -120,7 +130,7 @@ TN_INLINE tn_f32x8 tn_gemv_chains(tn_f32x8 acc, const tn_gemv_piece *piece, cons
                                   tn_shape sh) {
     const int32_t *s = x->s;
     for (size_t b = 0; b < x->n_blocks; b++) {
-        const tn_f32x8 d = tn_factors8(piece->d[b], sh.is_e8m0);
+        const tn_f32x8 d = sh.is_unpacked ? tn_load8(piece->factor[b]) : tn_factors8(piece->d[b], sh.is_e8m0);
         for (int h = 0; h < 2; h++) {
             const float32x4_t sum = vcvtq_f32_s32(vld1q_s32(piece->sum[b] + 4 * h));
             acc.v[h] = vfmaq_f32(acc.v[h], vmulq_n_f32(d.v[h], x->d[b]), sum);
@@ -138,8 +148,9 @@ TN_INLINE tn_f32x8 tn_gemv_chains(tn_f32x8 acc, const tn_gemv_piece *piece, cons
     return acc;
 }
 
-/* `scales` is NULL for the 32-wide types. */
-TN_INLINE void tn_gemv(const tn_matmul_args *args, tn_shape sh, tn_q_fn *load, tn_scales_fn *scales) {
+/* `scales` is NULL for the 32-wide types, `unpack` unless the shape says that there is one. */
+TN_INLINE void tn_gemv(const tn_matmul_args *args, tn_shape sh, tn_q_fn *load, tn_scales_fn *scales,
+                       tn_unpack_fn *unpack) {
     const tn_act kind = sh.elems == 32 ? TN_ACT_Q8_32 : TN_ACT_Q8_256;
     const size_t n_blocks = args->k / (size_t)sh.elems, s_bytes = sh.elems == 32 ? 4 : 32;
     tn_gemv_piece *piece = args->scratch;
@@ -156,7 +167,7 @@ TN_INLINE void tn_gemv(const tn_matmul_args *args, tn_shape sh, tn_q_fn *load, t
             for (size_t r = 0; r < n_rows; r++) { /* lanes without a row compute what is not stored */
                 const uint8_t *row = args->w + (n + r) * args->w_stride + b * sh.bytes;
                 if (scales)
-                    tn_gemv_row256(piece, r, row, &x, sh, load, scales);
+                    tn_gemv_row256(piece, r, row, &x, sh, load, scales, unpack);
                 else
                     tn_gemv_row32(piece, r, row, &x, sh, load);
             }
@@ -167,6 +178,17 @@ TN_INLINE void tn_gemv(const tn_matmul_args *args, tn_shape sh, tn_q_fn *load, t
         else
             memcpy(args->y + n, &acc, n_rows * sizeof(float));
     }
+}
+
+/* A type whose blocks are unpacked first, compiled once for all of them. */
+static __attribute__((noinline)) void tn_gemv_unpacked(const tn_matmul_args *args, size_t bytes, int sub,
+                                                       tn_unpack_fn *unpack) {
+    if (sub == 16)
+        tn_gemv(args, (tn_shape){.bytes = bytes, .elems = 256, .sub = 16, .is_unpacked = true}, tn_q_unpacked,
+                tn_scales_unpacked, unpack);
+    else
+        tn_gemv(args, (tn_shape){.bytes = bytes, .elems = 256, .sub = 32, .is_unpacked = true}, tn_q_unpacked,
+                tn_scales_unpacked, unpack);
 }
 
 #endif

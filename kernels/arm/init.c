@@ -29,6 +29,7 @@ void tn_kernels_fill_neon(tn_kernels *table) {
     table->weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_q8_neon;
     TN_NEON_Q32_TYPES(X)
     TN_NEON_Q256_TYPES(X)
+    TN_NEON_GRID_TYPES(X)
 #undef X
 }
 
@@ -38,6 +39,7 @@ void tn_kernels_fill_dotprod(tn_kernels *table) {
     table->weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_q8_dotprod;
     TN_NEON_Q32_TYPES(X)
     TN_NEON_Q256_TYPES(X)
+    TN_NEON_GRID_TYPES(X)
 #undef X
 }
 
@@ -45,5 +47,6 @@ void tn_kernels_fill_i8mm(tn_kernels *table) {
 #define X(NAME, name, ...) table->weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_q8_i8mm;
     TN_NEON_Q32_TYPES(X)
     TN_NEON_Q256_TYPES(X)
+    TN_NEON_GRID_TYPES(X)
 #undef X
 }

@@ -17,6 +17,8 @@ typedef struct tn_shape {
     bool has_min;       /* there are minimums and the factor m */
     bool is_narrow;     /* |q| <= 32, so that four products fit an int16 */
     bool is_e8m0;       /* d is one byte, else f16 */
+    bool
+        is_unpacked; /* a block is unpacked by the reference's function first; the fields above are of what it makes */
 } tn_shape;
 
 /* X(NAME, name, bytes, d_at, elems, sub, has_min, is_narrow, is_e8m0) */
@@ -36,11 +38,24 @@ typedef struct tn_shape {
     X(Q6_K, q6_k, 210, 208, 256, 16, false, true, false)                                                     \
     X(IQ4_XS, iq4_xs, 136, 0, 256, 32, false, false, false)
 
+/* X(NAME, name, bytes, sub) */
+#define TN_NEON_GRID_TYPES(X)                                                                                \
+    X(IQ2_XXS, iq2_xxs, 66, 32)                                                                              \
+    X(IQ2_XS, iq2_xs, 74, 16)                                                                                \
+    X(IQ2_S, iq2_s, 82, 16)                                                                                  \
+    X(IQ3_XXS, iq3_xxs, 98, 32)                                                                              \
+    X(IQ3_S, iq3_s, 110, 32)                                                                                 \
+    X(IQ1_S, iq1_s, 50, 32)                                                                                  \
+    X(IQ1_M, iq1_m, 56, 16)                                                                                  \
+    X(TQ1_0, tq1_0, 54, 32)                                                                                  \
+    X(TQ2_0, tq2_0, 66, 32)
+
 #define X(NAME, name, ...)                                                                                   \
     tn_matmul_fn tn_gemv_##name##_q8_neon, tn_gemv_##name##_q8_dotprod;                                      \
     tn_matmul_fn tn_gemm_##name##_q8_neon, tn_gemm_##name##_q8_dotprod, tn_gemm_##name##_q8_i8mm;
 TN_NEON_Q32_TYPES(X)
 TN_NEON_Q256_TYPES(X)
+TN_NEON_GRID_TYPES(X)
 #undef X
 
 /* Weight types met by floats. */

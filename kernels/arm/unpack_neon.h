@@ -198,4 +198,17 @@ TN_INLINE tn_scales tn_scales_iq4_xs(const uint8_t *block) {
     return (tn_scales){vcombine_s8(scale, vdup_n_s8(0)), vdupq_n_s8(0)};
 }
 
+/* ---- Blocks that the reference has unpacked -------------------------------------------------------------
+ */
+
+TN_INLINE int8x16x2_t tn_q_unpacked(const uint8_t *block, int j) {
+    return vld1q_s8_x2(((const tn_block *)(const void *)block)->q + 32 * j);
+}
+
+TN_INLINE tn_scales tn_scales_unpacked(const uint8_t *block) {
+    const int16_t *scale = ((const tn_block *)(const void *)block)->scale;
+    return (tn_scales){vcombine_s8(vmovn_s16(vld1q_s16(scale)), vmovn_s16(vld1q_s16(scale + 8))),
+                       vdupq_n_s8(0)};
+}
+
 #endif

@@ -1,30 +1,27 @@
 /* The quantized block layouts, each described once: an unpacker that reads one block of the file into small
- * integers, their integer scales and one or two float factors. Dequantizers and matrix products share them.
- *
- * What a block means, for element i of sub-block j = i / sub:
- *   x_i = (d * scale_j) * q_i                     plain types
- *   x_i = (d * scale_j) * q_i - m * min_j         types with a minimum
- * q is what the file stores with the type's offset already taken off, so dot - 8*S of kernels.h is one dot
- * here. The 32-wide types have one sub-block with scale 1 and min 1.
+ * integers, their integer scales and one or two float factors (block.h). Dequantizers and matrix products share them.
  *
  * Layouts, in bytes; f16 and u16 are little-endian. Nibbles of a 32-wide block: low ones are elements 0..15,
- * high ones 16..31. Q4_0    d f16 | nibbles 16                                   q - 8 Q4_1    d f16 | m f16
- * | nibbles 16                           x = d*q + m Q5_0    d f16 | bit 4 of element i at bit i, u32 |
- * nibbles 16       q - 16 Q5_1    d f16 | m f16 | u32 as Q5_0 | nibbles 16             x = d*q + m Q8_0    d
- * f16 | q i8 x 32 IQ4_NL  d f16 | nibbles 16                                   q = table[nibble] MXFP4   e u8
- * | nibbles 16                                   q = 2 * e2m1(nibble), d = 2^(e-128) Q2_K    scale (low
- * nibble), min (high) u8 x 16 | two-bit 64 | d f16 | m f16 Q3_K    bit 2 x 32 | two-bit 64 | 6-bit scales 12
- * | d f16    q - 4, scale - 32 Q4_K    d f16 | m f16 | 6-bit scales and mins 12 | nibbles 128 Q5_K    d f16 |
- * m f16 | 6-bit scales and mins 12 | bit 4 x 32 | nibbles 128 Q6_K    low nibbles 128 | high two bits 64 |
- * scale i8 x 16 | d f16  q - 32 IQ4_XS  d f16 | scales' high two bits u16 | their low nibbles 4 | nibbles 128
- * table, scale - 32 */
+ * high ones 16..31. The types below three and a half bits are in blocks_grid.h, NVFP4 in nvfp4.c.
+ *
+ *   Q4_0    d f16 | nibbles 16                                                    q - 8
+ *   Q4_1    d f16 | m f16 | nibbles 16                                            x = d*q + m
+ *   Q5_0    d f16 | bit 4 of element i at bit i, u32 | nibbles 16                 q - 16
+ *   Q5_1    d f16 | m f16 | u32 as Q5_0 | nibbles 16                              x = d*q + m
+ *   Q8_0    d f16 | q i8 x 32
+ *   IQ4_NL  d f16 | nibbles 16                                                    q = table[nibble]
+ *   MXFP4   e u8 | nibbles 16                                                     q = 2 * e2m1(nibble), d = 2^(e-128)
+ *   Q2_K    scale (low nibble), min (high) u8 x 16 | two-bit 64 | d f16 | m f16
+ *   Q3_K    bit 2 x 32 | two-bit 64 | 6-bit scales 12 | d f16                     q - 4, scale - 32
+ *   Q4_K    d f16 | m f16 | 6-bit scales and mins 12 | nibbles 128
+ *   Q5_K    d f16 | m f16 | 6-bit scales and mins 12 | bit 4 x 32 | nibbles 128
+ *   Q6_K    low nibbles 128 | high two bits 64 | scale i8 x 16 | d f16            q - 32
+ *   IQ4_XS  d f16 | scales' high two bits u16 | their low nibbles 4 | nibbles 128 table, scale - 32 */
 #ifndef TN_KERNELS_REF_BLOCKS_H
 #define TN_KERNELS_REF_BLOCKS_H
 
-#include <stdbool.h>
-
-#include "../../src/base/dtype.h"
-#include "math.h"
+#include "block.h"
+#include "blocks_grid.h"
 
 /* X(NAME, name, elements a block, elements a sub-block, has a minimum) */
 #define TN_BLOCK_TYPES(X)                                                                                    \
@@ -40,21 +37,16 @@
     X(Q4_K, q4_k, 256, 32, true)                                                                             \
     X(Q5_K, q5_k, 256, 32, true)                                                                             \
     X(Q6_K, q6_k, 256, 16, false)                                                                            \
-    X(IQ4_XS, iq4_xs, 256, 32, false)
-
-enum {
-#define X(name, id, elems, bytes, act) TN_BLOCK_BYTES_##name = bytes,
-#include "../../src/base/dtype.def"
-#undef X
-};
-
-typedef struct tn_block {
-    int8_t q[256];
-    int16_t scale[16], min[16];
-    float d, m;
-} tn_block;
-
-typedef void tn_unpack_fn(tn_block *b, const uint8_t *p);
+    X(IQ4_XS, iq4_xs, 256, 32, false)                                                                        \
+    X(IQ2_XXS, iq2_xxs, 256, 32, false)                                                                      \
+    X(IQ2_XS, iq2_xs, 256, 16, false)                                                                        \
+    X(IQ2_S, iq2_s, 256, 16, false)                                                                          \
+    X(IQ3_XXS, iq3_xxs, 256, 32, false)                                                                      \
+    X(IQ3_S, iq3_s, 256, 32, false)                                                                          \
+    X(IQ1_S, iq1_s, 256, 32, false)                                                                          \
+    X(IQ1_M, iq1_m, 256, 16, false)                                                                          \
+    X(TQ1_0, tq1_0, 256, 32, false)                                                                          \
+    X(TQ2_0, tq2_0, 256, 32, false)
 
 /* The 16 values of the IQ4 types, and of e2m1 doubled. */
 static const int8_t tn_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -128,11 +120,6 @@ static inline void tn_unpack_mxfp4(tn_block *b, const uint8_t *p) {
 
 /* ---- 256-wide ---------------------------------------------------------------------------------------------
  */
-
-/* Two-bit fields: byte 32*h + l holds elements 128*h + 32*g + l, g = 0..3, at bit 2*g. */
-static inline int tn_two_bits(const uint8_t *p, int i) {
-    return p[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
-}
 
 /* Nibbles of Q4_K and Q5_K: byte 32*h + l holds elements 64*h + l (low) and 64*h + 32 + l (high). */
 static inline int tn_k_nibble(const uint8_t *p, int i) {

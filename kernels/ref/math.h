@@ -76,6 +76,12 @@ static inline float tn_e8m0_half_to_f32(uint8_t e) {
     return tn_f32_from_bits(e < 2 ? (uint32_t)0x200000 << e : (uint32_t)(e - 1) << 23);
 }
 
+/* Half of an unsigned E4M3 scale: 3 bits of mantissa, 4 of exponent with bias 7; the top bit is not looked at. Its one
+ * NaN, 0x7f alone, counts as 0. Written as a float's bits the byte is off by 2^-120, exact for subnormals too. */
+static inline float tn_ue4m3_half_to_f32(uint8_t e) {
+    return e == 0x7f ? 0.0f : tn_f32_from_bits((uint32_t)(e & 0x7f) << 20) * 0x1p119f;
+}
+
 /* e^x (Cody & Waite's reduction, the polynomial of Cephes expf). The operations, in this order:
  *   NaN -> NaN, x > 88 -> +infinity, x < -87.3 -> +0; no result is subnormal
  *   z = x * LOG2E

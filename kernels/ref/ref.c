@@ -13,6 +13,8 @@ static void fill_weights(tn_weight_kernels weight[TN_DTYPE_COUNT]) {
                                                   tn_matmul_##name##_q8_ref};
     TN_BLOCK_TYPES(X)
 #undef X
+    weight[TN_DTYPE_NVFP4] =
+        (tn_weight_kernels){tn_dequantize_nvfp4_ref, tn_matmul_nvfp4_q8_ref, tn_matmul_nvfp4_q8_ref};
 }
 
 void tn_kernels_fill_ref(tn_kernels *table) {

@@ -11,6 +11,8 @@
     tn_matmul_fn tn_matmul_##name##_q8_ref;
 TN_BLOCK_TYPES(X)
 #undef X
+tn_dequantize_fn tn_dequantize_nvfp4_ref;
+tn_matmul_fn tn_matmul_nvfp4_q8_ref;
 tn_dequantize_fn tn_dequantize_f32_ref, tn_dequantize_f16_ref, tn_dequantize_bf16_ref;
 tn_matmul_fn tn_matmul_f32_f32_ref, tn_matmul_f16_f32_ref, tn_matmul_bf16_f32_ref;
 

@@ -11,6 +11,13 @@
     X(Q4_0, q4_0) X(Q4_1, q4_1) X(Q5_0, q5_0) X(Q5_1, q5_1) X(Q8_0, q8_0) X(IQ4_NL, iq4_nl) X(MXFP4, mxfp4)
 #define TN_AVX2_Q256_TYPES(X)                                                                                \
     X(Q2_K, q2_k) X(Q3_K, q3_k) X(Q4_K, q4_k) X(Q5_K, q5_k) X(Q6_K, q6_k) X(IQ4_XS, iq4_xs)
+#define TN_AVX2_GRID_TYPES(X)                                                                                \
+    X(IQ2_XXS, iq2_xxs)                                                                                      \
+    X(IQ2_XS, iq2_xs)                                                                                        \
+    X(IQ2_S, iq2_s)                                                                                          \
+    X(IQ3_XXS, iq3_xxs)                                                                                      \
+    X(IQ3_S, iq3_s) X(IQ1_S, iq1_s) X(IQ1_M, iq1_m) X(TQ1_0, tq1_0) X(TQ2_0, tq2_0)
+#define TN_AVX2_Q_TYPES(X) TN_AVX2_Q32_TYPES(X) TN_AVX2_Q256_TYPES(X) TN_AVX2_GRID_TYPES(X)
 
 /* Up to this many tokens the rows of a GEMV serve all; from one more on a panel pays. */
 enum { TN_FEW_TOKENS = 8 };
@@ -22,9 +29,10 @@ enum { TN_PREFETCH_AHEAD = 2048 };
 /* gemv_few: 2 .. TN_FEW_TOKENS tokens. */
 #define X(NAME, name)                                                                                        \
     tn_matmul_fn tn_gemm_##name##_q8_avx2, tn_gemv_##name##_q8_avx2, tn_gemv_few_##name##_q8_avx2;
-TN_AVX2_Q32_TYPES(X)
-TN_AVX2_Q256_TYPES(X)
+TN_AVX2_Q_TYPES(X)
 #undef X
+
+tn_matmul_fn tn_matmul_nvfp4_q8_avx2;
 
 /* Weight types met by floats. */
 #define TN_AVX2_FLOAT_TYPES(X) X(F32, f32) X(F16, f16) X(BF16, bf16)

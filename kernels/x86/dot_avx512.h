@@ -60,9 +60,8 @@ TN_INLINE void tn_dots_unsigned(tn_vi dot[TN_GEMM_TOKENS][2], const uint8_t (*q)
 /* dot[t] += panel * token t over 4 * `groups` elements. */
 TN_INLINE void tn_dots(tn_vi dot[TN_GEMM_TOKENS][2], const uint8_t (*q)[2 * TN_LANES][4], const uint8_t *x,
                        size_t stride, int n, int groups, int bits) {
-    const int most = bits <= 4   ? 8
-                     : bits == 5 ? 4
-                                 : 2; /* additions that 127 * 2 * (2^bits - 1) leaves room for */
+    /* additions that 127 * 2 * (2^bits - 1) leaves room for */
+    const int most = bits <= 4 ? 8 : 128 >> bits;
     if (bits == 8)
         tn_dots_signed(dot, q, x, stride, n, groups);
     else

@@ -12,3 +12,7 @@ TN_AVX2_Q32_TYPES(X)
                  tn_scales_##name)
 TN_AVX2_Q256_TYPES(X)
 #undef X
+TN_GEMM_GRID_TILES
+#define X(NAME, name) TN_GEMM_GRID_TYPE(name, avx512vnni, tn_gemv_few_##name##_q8_avx512vnni, TN_SHAPE_##NAME)
+TN_AVX2_GRID_TYPES(X)
+#undef X

@@ -213,6 +213,29 @@ TN_INLINE void tn_gemm_fill256(tn_gemm_panel *p, const uint8_t *const row[TN_GEM
     }
 }
 
+/* The grid types, whose unpacked blocks are all the same: compiled once, for any shape. */
+static __attribute__((noinline)) void tn_gemm_fill_grid(tn_gemm_panel *p,
+                                                        const uint8_t *const row[TN_GEMM_ROWS],
+                                                        size_t n_blocks, const uint8_t *next, tn_shape s,
+                                                        tn_unpack256_fn *unpack) {
+    for (size_t b = 0; b < n_blocks; b++) {
+        for (size_t at = 0; at < TN_GEMM_ROWS; at += 8, next += 8u * s.bytes) {
+            const uint8_t *block[8];
+            tn_unpacked_rows unpacked;
+            tn_prefetch(next, 8u * s.bytes);
+            for (size_t r = 0; r < 8; r++) block[r] = row[at + r] + b * s.bytes;
+            tn_unpack_rows(&unpacked, block, unpack);
+            for (int j = 0; j < 8; j++) {
+                __m256i v[8];
+                for (int r = 0; r < 8; r++) v[r] = tn_q_unpacked(block[r], j);
+                tn_gemm_put(p, 256 * b + 32 * (size_t)j, at, v, s);
+            }
+            tn_gemm_put_scales(p, b, at, block, 0, s, tn_scales_unpacked);
+            _mm256_store_ps(p->d[b] + at, _mm256_load_ps(unpacked.d));
+        }
+    }
+}
+
 /* ---- The walk ----------------------------------------------------------------------------------- */
 
 typedef void tn_gemm_fill_fn(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n_blocks,
@@ -317,20 +340,39 @@ TN_INLINE void tn_gemm(const tn_matmul_args *args, tn_shape s, tn_gemm_fill_fn *
     default: tile(acc, p, chunk, TN_GEMM_TOKENS, shape); break;                                              \
     }
 
-#define TN_GEMM_TYPE(name, isa, few, elems, shape, ...)                                                      \
-    static void fill_##name(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n,              \
-                            const uint8_t *next) {                                                           \
-        tn_gemm_fill##elems(p, row, n, next, shape, __VA_ARGS__);                                            \
-    }                                                                                                        \
+#define TN_GEMM_TILE(name, elems, shape)                                                                     \
     static void tile_##name(float(*acc)[TN_GEMM_ROWS], const tn_gemm_panel *p, const tn_gemm_chunk *chunk,   \
                             size_t n) {                                                                      \
         TN_GEMM_TILES(tn_gemm_tile##elems, n, shape)                                                         \
+    }
+
+#define TN_GEMM_PRODUCT(name, isa, few, shape, tile, fill, ...)                                              \
+    static void fill_##name(tn_gemm_panel *p, const uint8_t *const row[TN_GEMM_ROWS], size_t n,              \
+                            const uint8_t *next) {                                                           \
+        fill(p, row, n, next, shape, __VA_ARGS__);                                                           \
     }                                                                                                        \
     void tn_gemm_##name##_q8_##isa(const tn_matmul_args *args) {                                             \
         if (args->n_tokens <= TN_FEW_TOKENS)                                                                 \
             few(args);                                                                                       \
         else                                                                                                 \
-            tn_gemm(args, shape, fill_##name, tile_##name);                                                  \
+            tn_gemm(args, shape, fill_##name, tile);                                                         \
     }
+
+#define TN_GEMM_TYPE(name, isa, few, elems, shape, ...)                                                      \
+    TN_GEMM_TILE(name, elems, shape)                                                                         \
+    TN_GEMM_PRODUCT(name, isa, few, shape, tile_##name, tn_gemm_fill##elems, __VA_ARGS__)
+
+/* The tiles of the grid types: how a scale is applied is all that is left of the type. Those of 5 bits are computed as
+ * Q3_K is. */
+#define TN_GEMM_GRID_TILES                                                                                   \
+    TN_GEMM_TILE(by_16, 256, TN_SHAPE_IQ2_XS)                                                                \
+    TN_GEMM_TILE(by_32, 256, TN_SHAPE_IQ2_XXS)
+
+#define TN_GEMM_GRID_TYPE(name, isa, few, shape)                                                             \
+    TN_GEMM_PRODUCT(name, isa, few, shape,                                                                   \
+                    (shape).fits16       ? tile_q3_k                                                         \
+                    : (shape).step == 16 ? tile_by_16                                                        \
+                                         : tile_by_32,                                                       \
+                    tn_gemm_fill_grid, tn_unpack_##name##_avx2)
 
 #endif

@@ -3,6 +3,7 @@
  * each 32 elements are unpacked once and the sums of all tokens stay in registers. */
 #include "gemv_avx2.h"
 #include "unpack256_avx2.h"
+#include "unpack_grid_avx2.h"
 
 /* How a type is computed. */
 typedef struct shape {
@@ -118,10 +119,10 @@ TN_INLINE void load_activations(activations *x, uint8_t (*paired)[256], const tn
     }
 }
 
-/* The accumulators of 8 rows and n tokens. */
+/* The accumulators of 8 rows and n tokens. With `unpack` the blocks are unpacked first, and read by the others. */
 TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_t *next,
                           const tn_matmul_args *args, int n, shape s, tn_q256_fn *load,
-                          tn_scales256_fn *scales) {
+                          tn_scales256_fn *scales, tn_unpack256_fn *unpack) {
     const size_t d_offset = tn_act_d_offset(args->k), n_blocks = args->k / 256;
     const bool k4 = !scales;
     for (int t = 0; t < n; t++) acc[t] = _mm256_setzero_ps();
@@ -129,16 +130,22 @@ TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_
         partial_sums sums[TN_FEW_TOKENS];
         activations x[TN_FEW_TOKENS];
         _Alignas(32) uint8_t paired[TN_FEW_TOKENS][256];
+        const uint8_t *block[8];
+        tn_unpacked_rows unpacked;
         __m256 d, m = _mm256_setzero_ps();
+        for (size_t r = 0; r < 8; r++) block[r] = row[r] + at;
+        if (unpack) tn_unpack_rows(&unpacked, block, unpack);
         load_activations(x, paired, args, b, n, s.is_signed, k4);
         for (size_t r = 0; r < 8; r++) {
             tn_prefetch(next + 8 * at + r * s.bytes, s.bytes);
             if (!k4)
-                one_row(sums, r, row[r] + at, x, n, s, load, scales);
+                one_row(sums, r, block[r], x, n, s, load, scales);
             else if (r % 2)
-                two_rows(sums, r / 2, row[r / 2] + at, row[4 + r / 2] + at, x, n, load);
+                two_rows(sums, r / 2, block[r / 2], block[4 + r / 2], x, n, load);
         }
-        if (s.has_min)
+        if (unpack)
+            d = _mm256_load_ps(unpacked.d);
+        else if (s.has_min)
             tn_gather_f16x2(row, at + s.d_at, &d, &m);
         else
             d = tn_gather_f16(row, at + s.d_at);
@@ -155,12 +162,13 @@ TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_
     }
 }
 
-TN_INLINE void gemv(const tn_matmul_args *args, int n, shape s, tn_q256_fn *load, tn_scales256_fn *scales) {
+TN_INLINE void gemv(const tn_matmul_args *args, int n, shape s, tn_q256_fn *load, tn_scales256_fn *scales,
+                    tn_unpack256_fn *unpack) {
     for (size_t i = 0; i < args->n_rows; i += 8) {
         const size_t n_rows = args->n_rows - i < 8 ? args->n_rows - i : 8;
         const uint8_t *row[8], *next = tn_eight_rows(row, args, i, n_rows);
         __m256 y[TN_FEW_TOKENS];
-        eight_rows(y, row, next, args, n, s, load, scales);
+        eight_rows(y, row, next, args, n, s, load, scales, unpack);
         for (int t = 0; t < n; t++) tn_store_rows(args->y + (size_t)t * args->y_stride + i, y[t], n_rows);
     }
 }
@@ -179,10 +187,10 @@ TN_INLINE void gemv(const tn_matmul_args *args, int n, shape s, tn_q256_fn *load
 
 #define GEMV(name, load, scales, ...)                                                                        \
     void tn_gemv_##name##_q8_avx2(const tn_matmul_args *args) {                                              \
-        gemv(args, 1, (shape){__VA_ARGS__}, load, scales);                                                   \
+        gemv(args, 1, (shape){__VA_ARGS__}, load, scales, NULL);                                             \
     }                                                                                                        \
     void tn_gemv_few_##name##_q8_avx2(const tn_matmul_args *args) {                                          \
-        GEMV_FEW((shape){__VA_ARGS__}, load, scales)                                                         \
+        GEMV_FEW((shape){__VA_ARGS__}, load, scales, NULL)                                                   \
     }
 /* Without a function for scales these are the ones of tn_scales_k4_two.
                                               bytes d_at offset has_min is_signed */
@@ -192,3 +200,29 @@ GEMV(q4_k, tn_q_q4_k, NULL, 144, 0, 0, true, false)
 GEMV(q5_k, tn_q_q5_k, NULL, 176, 0, 0, true, false)
 GEMV(q6_k, tn_q_q6_k, tn_scales_q6_k, 210, 208, 32, false, false)
 GEMV(iq4_xs, load_iq4_xs, tn_scales_iq4_xs, 136, 0, 0, false, true)
+
+/* The grid types, whose unpacked blocks are all the same. */
+static void gemv_grid(const tn_matmul_args *args, size_t bytes, int offset, tn_unpack256_fn *unpack) {
+    const shape s = {.bytes = bytes, .offset = offset};
+    if (args->n_tokens == 1)
+        gemv(args, 1, s, tn_q_unpacked, tn_scales_unpacked, unpack);
+    else
+        GEMV_FEW(s, tn_q_unpacked, tn_scales_unpacked, unpack)
+}
+
+#define GRID(name, bytes, offset)                                                                            \
+    void tn_gemv_##name##_q8_avx2(const tn_matmul_args *args) {                                              \
+        gemv_grid(args, bytes, offset, tn_unpack_##name##_avx2);                                             \
+    }                                                                                                        \
+    void tn_gemv_few_##name##_q8_avx2(const tn_matmul_args *args) {                                          \
+        gemv_grid(args, bytes, offset, tn_unpack_##name##_avx2);                                             \
+    }
+GRID(iq2_xxs, 66, TN_GRID7_OFFSET)
+GRID(iq2_xs, 74, TN_GRID7_OFFSET)
+GRID(iq2_s, 82, TN_GRID7_OFFSET)
+GRID(iq3_xxs, 98, TN_GRID6_OFFSET)
+GRID(iq3_s, 110, TN_GRID5_OFFSET)
+GRID(iq1_s, 50, TN_GRID5_OFFSET)
+GRID(iq1_m, 56, TN_GRID5_OFFSET)
+GRID(tq1_0, 54, TN_GRID5_OFFSET)
+GRID(tq2_0, 66, TN_GRID5_OFFSET)

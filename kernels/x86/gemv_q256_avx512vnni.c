@@ -39,7 +39,7 @@ typedef struct weights {
     __m256i min;
 } weights;
 
-/* The dot of weights and activations with scales. Of at most 6 bits pairs of products fit int16 (2 * 63 * 127), which
+/* The dot of weights and activations with scales. Of at most 7 bits pairs of products fit int16 (2 * 127 * 127), which
  * a product of pairs with by[i] adds up. */
 TN_INLINE __m512i dot_pairs(const weights *w, const activations *x) {
     __m512i total = _mm512_setzero_si512();
@@ -118,26 +118,32 @@ TN_INLINE void load_activations(activations *x, const tn_matmul_args *args, size
     }
 }
 
-/* The accumulators of 8 rows and n tokens. */
+/* The accumulators of 8 rows and n tokens. With `unpack` the blocks are unpacked first, and read by the others. */
 TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_t *next,
                           const tn_matmul_args *args, size_t n, tn_shape s, tn_order order, tn_q64_fn *load,
-                          tn_scales256_fn *scales) {
+                          tn_scales256_fn *scales, tn_unpack256_fn *unpack) {
     const size_t d_offset = tn_act_d_offset(args->k), n_blocks = args->k / 256;
     const bool k4 = order == TN_BY_QUARTER;
     for (size_t t = 0; t < n; t++) acc[t] = _mm256_setzero_ps();
     for (size_t b = 0, at = 0; b < n_blocks; b++, at += s.bytes) {
         partial_sums sums[TN_FEW_TOKENS];
         activations x[TN_FEW_TOKENS];
+        const uint8_t *block[8];
+        tn_unpacked_rows unpacked;
         __m256 d, m = _mm256_setzero_ps();
+        for (size_t r = 0; r < 8; r++) block[r] = row[r] + at;
+        if (unpack) tn_unpack_rows(&unpacked, block, unpack);
         load_activations(x, args, b, n, order);
         for (size_t r = 0; r < 8; r++) {
             tn_prefetch(next + 8 * at + r * s.bytes, s.bytes);
             if (!k4)
-                one_row(sums, r, row[r] + at, x, n, s, order, load, scales);
+                one_row(sums, r, block[r], x, n, s, order, load, scales);
             else if (r % 2)
-                two_rows(sums, r / 2, (const uint8_t *[2]){row[r / 2] + at, row[4 + r / 2] + at}, x, n, load);
+                two_rows(sums, r / 2, (const uint8_t *[2]){block[r / 2], block[4 + r / 2]}, x, n, load);
         }
-        if (s.has_min)
+        if (unpack)
+            d = _mm256_load_ps(unpacked.d);
+        else if (s.has_min)
             tn_gather_f16x2(row, at + s.d_at, &d, &m);
         else
             d = tn_gather_f16(row, at + s.d_at);
@@ -154,22 +160,22 @@ TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_
 }
 
 TN_INLINE void gemv(const tn_matmul_args *args, size_t n, tn_shape s, tn_order order, tn_q64_fn *load,
-                    tn_scales256_fn *scales) {
+                    tn_scales256_fn *scales, tn_unpack256_fn *unpack) {
     for (size_t i = 0; i < args->n_rows; i += 8) {
         const size_t n_rows = args->n_rows - i < 8 ? args->n_rows - i : 8;
         const uint8_t *row[8], *next = tn_eight_rows(row, args, i, n_rows);
         __m256 y[TN_FEW_TOKENS];
-        eight_rows(y, row, next, args, n, s, order, load, scales);
+        eight_rows(y, row, next, args, n, s, order, load, scales, unpack);
         for (size_t t = 0; t < n; t++) tn_store_rows(args->y + t * args->y_stride + i, y[t], n_rows);
     }
 }
 
 #define GEMV(NAME, name, order)                                                                              \
     void tn_gemv_##name##_q8_avx512vnni(const tn_matmul_args *args) {                                        \
-        gemv(args, 1, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name);                              \
+        gemv(args, 1, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name, NULL);                        \
     }                                                                                                        \
     void tn_gemv_few_##name##_q8_avx512vnni(const tn_matmul_args *args) {                                    \
-        gemv(args, args->n_tokens, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name);                 \
+        gemv(args, args->n_tokens, TN_SHAPE_##NAME, order, tn_q64_##name, tn_scales_##name, NULL);           \
     }
 GEMV(Q2_K, q2_k, TN_BY_TWO)
 GEMV(Q3_K, q3_k, TN_BY_TWO)
@@ -177,3 +183,26 @@ GEMV(Q4_K, q4_k, TN_BY_QUARTER)
 GEMV(Q5_K, q5_k, TN_BY_QUARTER)
 GEMV(Q6_K, q6_k, TN_BY_ORDER)
 GEMV(IQ4_XS, iq4_xs, TN_BY_LANE)
+
+TN_INLINE __m512i q64_unpacked(const uint8_t *block, int i) {
+    return _mm512_loadu_si512(block + 64 * i);
+}
+
+/* The grid types, whose unpacked blocks are all the same. */
+static void gemv_grid(const tn_matmul_args *args, tn_shape s, tn_unpack256_fn *unpack) {
+    const tn_shape any = {.bytes = s.bytes, .bits = 7, .offset = s.offset};
+    if (args->n_tokens == 1)
+        gemv(args, 1, any, TN_BY_ORDER, q64_unpacked, tn_scales_unpacked, unpack);
+    else
+        gemv(args, args->n_tokens, any, TN_BY_ORDER, q64_unpacked, tn_scales_unpacked, unpack);
+}
+
+#define X(NAME, name)                                                                                        \
+    void tn_gemv_##name##_q8_avx512vnni(const tn_matmul_args *args) {                                        \
+        gemv_grid(args, TN_SHAPE_##NAME, tn_unpack_##name##_avx2);                                           \
+    }                                                                                                        \
+    void tn_gemv_few_##name##_q8_avx512vnni(const tn_matmul_args *args) {                                    \
+        gemv_grid(args, TN_SHAPE_##NAME, tn_unpack_##name##_avx2);                                           \
+    }
+TN_AVX2_GRID_TYPES(X)
+#undef X

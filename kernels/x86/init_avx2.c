@@ -6,9 +6,9 @@ static void fill_weights(tn_weight_kernels weight[TN_DTYPE_COUNT]) {
 #define X(NAME, name)                                                                                        \
     weight[TN_DTYPE_##NAME].gemv = tn_gemv_##name##_q8_avx2;                                                 \
     weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_q8_avx2;
-    TN_AVX2_Q32_TYPES(X)
-    TN_AVX2_Q256_TYPES(X)
+    TN_AVX2_Q_TYPES(X)
 #undef X
+    weight[TN_DTYPE_NVFP4].gemv = weight[TN_DTYPE_NVFP4].gemm = tn_matmul_nvfp4_q8_avx2;
 #define X(NAME, name)                                                                                        \
     weight[TN_DTYPE_##NAME].gemv = tn_gemv_##name##_f32_avx2;                                                \
     weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_f32_avx2;

@@ -3,8 +3,7 @@
 
 void tn_kernels_fill_avx512(tn_kernels *table) {
 #define X(NAME, name) table->weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_q8_avx512;
-    TN_AVX2_Q32_TYPES(X)
-    TN_AVX2_Q256_TYPES(X)
+    TN_AVX2_Q_TYPES(X)
 #undef X
 #define X(NAME, name) table->weight[TN_DTYPE_##NAME].gemm = tn_gemm_##name##_f32_avx512;
     TN_AVX2_FLOAT_TYPES(X)

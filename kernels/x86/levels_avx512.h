@@ -6,14 +6,12 @@
 
 #define X(NAME, name)                                                                                        \
     tn_matmul_fn tn_gemm_##name##_q8_avxvnni, tn_gemm_##name##_q8_avx512, tn_gemm_##name##_q8_avx512vnni;
-TN_AVX2_Q32_TYPES(X)
-TN_AVX2_Q256_TYPES(X)
+TN_AVX2_Q_TYPES(X)
 #undef X
 
 /* gemv_few: 2 .. TN_FEW_TOKENS tokens. */
 #define X(NAME, name) tn_matmul_fn tn_gemv_##name##_q8_avx512vnni, tn_gemv_few_##name##_q8_avx512vnni;
-TN_AVX2_Q32_TYPES(X)
-TN_AVX2_Q256_TYPES(X)
+TN_AVX2_Q_TYPES(X)
 #undef X
 
 #define X(NAME, name) tn_matmul_fn tn_gemm_##name##_f32_avx512;

@@ -4,6 +4,7 @@
 
 #include "levels_avx512.h"
 #include "unpack256_avx2.h"
+#include "unpack_grid_avx2.h"
 
 /* How a type is computed.
  *   bits     of an element made unsigned; 8: the element is signed
@@ -58,5 +59,15 @@ TN_INLINE __m256i tn_q_mxfp4(const uint8_t *block) {
 #define TN_SHAPE_Q5_K   ((tn_shape){176, 0, 5, 0, 32, false, true, false, 256})
 #define TN_SHAPE_Q6_K   ((tn_shape){210, 208, 6, 32, 16, false, false, false, 256})
 #define TN_SHAPE_IQ4_XS ((tn_shape){136, 0, 8, 0, 32, false, false, false, 256})
+/* unpacked ones; of 5 bits the dot of 16 fits int16 */
+#define TN_SHAPE_IQ2_XXS ((tn_shape){66, 0, 7, TN_GRID7_OFFSET, 32, false, false, false, 256})
+#define TN_SHAPE_IQ2_XS  ((tn_shape){74, 0, 7, TN_GRID7_OFFSET, 16, false, false, false, 256})
+#define TN_SHAPE_IQ2_S   ((tn_shape){82, 0, 7, TN_GRID7_OFFSET, 16, false, false, false, 256})
+#define TN_SHAPE_IQ3_XXS ((tn_shape){98, 0, 6, TN_GRID6_OFFSET, 32, false, false, false, 256})
+#define TN_SHAPE_IQ3_S   ((tn_shape){110, 0, 5, TN_GRID5_OFFSET, 16, true, false, false, 256})
+#define TN_SHAPE_IQ1_S   ((tn_shape){50, 0, 5, TN_GRID5_OFFSET, 16, true, false, false, 256})
+#define TN_SHAPE_IQ1_M   ((tn_shape){56, 0, 5, TN_GRID5_OFFSET, 16, true, false, false, 256})
+#define TN_SHAPE_TQ1_0   ((tn_shape){54, 0, 5, TN_GRID5_OFFSET, 16, true, false, false, 256})
+#define TN_SHAPE_TQ2_0   ((tn_shape){66, 0, 5, TN_GRID5_OFFSET, 16, true, false, false, 256})
 
 #endif

@@ -1,4 +1,5 @@
 /* dequant --isas          the names of the instruction sets supported here, one a line
+ * dequant --types         name, number, elements and bytes a block of every type, one a line
  * dequant ISA TYPE        blocks on stdin, as one row, become float32 on stdout */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +64,12 @@ int main(int argc, char **argv) {
             if (tn_isa_supported((tn_isa)isa)) puts(tn_isa_name((tn_isa)isa));
         return 0;
     }
-    if (argc != 3) return fail("usage", "dequant --isas | dequant ISA TYPE");
+    if (argc == 2 && strcmp(argv[1], "--types") == 0) {
+        for (const tn_dtype_info *type = tn_dtypes; type < tn_dtypes + TN_DTYPE_COUNT; type++)
+            printf("%s %u %u %u\n", type->name, type->ggml_id, type->block_elems, type->block_bytes);
+        return 0;
+    }
+    if (argc != 3) return fail("usage", "dequant --isas | --types | ISA TYPE");
     int isa = find_isa(argv[1]), dtype = find_dtype(argv[2]);
     if (isa < 0) return fail("instruction set", argv[1]);
     if (dtype < 0 || tn_dtypes[dtype].act == TN_ACT_NONE) return fail("type", argv[2]);

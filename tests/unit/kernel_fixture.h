@@ -193,6 +193,13 @@ static inline block_layout block_layout_of(tn_dtype type) {
     case TN_DTYPE_Q3_K: return (block_layout){{108, -1}, 96, 12};
     case TN_DTYPE_Q6_K: return (block_layout){{208, -1}, 192, 16};
     case TN_DTYPE_IQ4_XS: return (block_layout){{0, -1}, 2, 6};
+    case TN_DTYPE_IQ2_XS: return (block_layout){{0, -1}, 66, 8};
+    case TN_DTYPE_IQ2_S: return (block_layout){{0, -1}, 74, 8};
+    case TN_DTYPE_IQ3_S: return (block_layout){{0, -1}, 106, 4};
+    case TN_DTYPE_TQ1_0: return (block_layout){{52, -1}, 0, 0};
+    case TN_DTYPE_TQ2_0: return (block_layout){{64, -1}, 0, 0};
+    case TN_DTYPE_NVFP4: return (block_layout){{-1, -1}, 0, 4};
+    case TN_DTYPE_IQ1_M:
     case TN_DTYPE_MXFP4: return (block_layout){{-1, -1}, 0, 0};
     default: return (block_layout){{0, -1}, 0, 0};
     }
@@ -213,6 +220,14 @@ static inline void fill_largest(uint8_t *block, tn_dtype type) {
     for (int i = 0; i < layout.n_scales; i++) block[layout.scales + i] = mixed ? extreme_byte(6) : scale;
 }
 
+/* IQ1_M's factor is in the high nibbles of the last four words. */
+static inline void put_iq1_m_factor(uint8_t *block, uint16_t factor) {
+    for (int i = 0; i < 4; i++) {
+        uint8_t *high = block + 49 + 2 * i;
+        *high = (uint8_t)((*high & 15) | (factor >> (4 * i) & 15) << 4);
+    }
+}
+
 static inline void fill_block(uint8_t *block, tn_dtype type, regime kind) {
     static const uint8_t exponents[] = {0, 1, 2, 127, 254, 255};
     if (kind == LARGEST)
@@ -223,6 +238,7 @@ static inline void fill_block(uint8_t *block, tn_dtype type, regime kind) {
         rng_bytes(block, tn_dtypes[type].block_bytes);
     if (type == TN_DTYPE_MXFP4)
         block[0] = kind == EXTREME ? exponents[rng_below(6)] : (uint8_t)(115 + rng_below(12));
+    if (type == TN_DTYPE_IQ1_M) put_iq1_m_factor(block, f16_factor(kind));
     block_layout layout = block_layout_of(type);
     for (int i = 0; i < 2 && layout.factors[i] >= 0; i++) {
         uint16_t factor = f16_factor(kind);

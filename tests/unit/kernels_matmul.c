@@ -67,12 +67,17 @@ static void check_matmul(tn_dtype type, size_t k, size_t n_rows, size_t n_tokens
 static const size_t *lengths_of(tn_dtype type) {
     static const size_t any[] = {1, 7, 13, 32, 64, 96, 576, 640, 2048, 2880, 11008, 0};
     static const size_t by32[] = {32, 64, 96, 160, 576, 640, 2048, 2880, 11008, 0};
+    static const size_t by64[] = {64, 128, 192, 576, 640, 2048, 2880, 11008, 0};
     static const size_t by256[] = {256, 512, 768, 1280, 2048, 2816, 11008, 0};
     static const size_t thin_any[] = {7, 96, 640, 0}, thin_by32[] = {32, 96, 1120, 0},
-                        thin_by256[] = {256, 1280, 0};
+                        thin_by64[] = {64, 192, 1152, 0}, thin_by256[] = {256, 1280, 0};
     size_t elems = tn_dtypes[type].block_elems;
-    if (thin) return elems == 1 ? thin_any : elems == 32 ? thin_by32 : thin_by256;
-    return elems == 1 ? any : elems == 32 ? by32 : by256;
+    switch (elems) {
+    case 1: return thin ? thin_any : any;
+    case 32: return thin ? thin_by32 : by32;
+    case 64: return thin ? thin_by64 : by64;
+    default: return thin ? thin_by256 : by256;
+    }
 }
 
 /* Short rows meet every count of rows and tokens. Of longer ones a count of tokens meets every second, fourth or

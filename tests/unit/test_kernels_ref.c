@@ -99,6 +99,11 @@ static void test_small_formats_by_hand(void **state) {
     (void)state;
     assert_true(tn_bf16_to_f32(0x3f80) == 1.0f && tn_bf16_to_f32(0xc049) == -3.140625f);
     for (int e = 0; e < 256; e++) assert_true((double)tn_e8m0_half_to_f32((uint8_t)e) == ldexp(1.0, e - 128));
+    for (int e = 0; e < 256; e++) { /* E4M3: subnormals are eighths of 2^-6; one NaN is taken as 0 */
+        int exponent = e >> 3 & 15, mantissa = e & 7;
+        double want = exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9);
+        assert_true((double)tn_ue4m3_half_to_f32((uint8_t)e) == (e == 0x7f ? 0 : want / 2));
+    }
 }
 
 /* ---- Types ------------------------------------------------------------------------------------------------

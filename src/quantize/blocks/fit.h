@@ -90,19 +90,29 @@ typedef struct tn_fit {
     float sum_w, sum_wx;
 } tn_fit;
 
-TN_INLINE tn_fit tn_fit_new(const float *x, const float *w, int n) {
-    tn_fit f = {x, w, n, 0, 0};
-    for (int i = 0; i < n; i++) {
-        f.sum_w += w[i];
-        f.sum_wx += w[i] * x[i];
-    }
-    return f;
-}
-
 TN_INLINE tn_vf tn_vload(const float *p) {
     tn_vf v;
     memcpy(&v, p, sizeof v);
     return v;
+}
+
+/* The sum of a_i b_i in eight stripes, as kernels.h has it but without fused operations; b NULL: of a_i. */
+TN_INLINE float tn_stripes(const float *a, const float *b, int n) {
+    tn_vf sum[8 / TN_LANES] = {0};
+    float s[8];
+    for (int i = 0; i < n; i += 8) {
+        for (int v = 0; v < 8 / TN_LANES; v++) {
+            const int at = i + v * TN_LANES;
+            sum[v] += b ? tn_vload(a + at) * tn_vload(b + at) : tn_vload(a + at);
+        }
+    }
+    memcpy(s, sum, sizeof s);
+    return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+}
+
+/* For fits of a scale alone the sums are not needed. */
+TN_INLINE tn_fit tn_fit_new(const float *x, const float *w, int n, bool sums) {
+    return (tn_fit){x, w, n, sums ? tn_stripes(w, NULL, n) : 0, sums ? tn_stripes(w, x, n) : 0};
 }
 
 /* Judges one vector of tries. A given s may be 0: then whatever the codes, only o counts. */
@@ -147,9 +157,24 @@ TN_INLINE void tn_try_vector(const tn_fit *f, tn_codes codes, tn_fit_mode mode, 
 
 /* Judges n_tries, a multiple of 8, and returns the first of the best. */
 TN_INLINE int tn_try(const tn_fit *f, tn_codes codes, tn_fit_mode mode, tn_tries *t, int n_tries) {
-    for (int at = 0; at < n_tries; at += TN_LANES) tn_try_vector(f, codes, mode, t, at);
-    int best = 0;
-    for (int i = 1; i < n_tries; i++) best = t->gain[i] > t->gain[best] ? i : best;
+    int at_best[TN_LANES], best = 0;
+    tn_try_vector(f, codes, mode, t, 0);
+    tn_vf gain = tn_vload(t->gain);
+    tn_vi number = {0};
+    for (int at = TN_LANES; at < n_tries; at += TN_LANES) {
+        tn_try_vector(f, codes, mode, t, at);
+        const tn_vf other = tn_vload(t->gain + at);
+        const tn_vi better = other > gain;
+        gain = tn_vselect(better, other, gain);
+        number = (number & ~better) | (better & at);
+    }
+    memcpy(at_best, &number, sizeof number);
+    for (int l = 0; l < TN_LANES; l++) at_best[l] += l;
+    best = at_best[0];
+    for (int l = 1; l < TN_LANES; l++) {
+        const int i = at_best[l];
+        if (t->gain[i] > t->gain[best] || (t->gain[i] == t->gain[best] && i < best)) best = i;
+    }
     return best;
 }
 
@@ -158,16 +183,30 @@ TN_INLINE int tn_try(const tn_fit *f, tn_codes codes, tn_fit_mode mode, tn_tries
 /* Numbers this small are zero: their inverse must be finite, and no half could be their scale. */
 #define TN_TINY 0x1p-60f
 
+/* Floats that are numbers are in the order of these integers, which compilers compare in vectors. */
+TN_INLINE int32_t tn_order(float x) {
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits ^ (bits >> 31 & 0x7fffffff);
+}
+
+TN_INLINE float tn_from_order(int32_t order) {
+    return tn_f32_from_bits((uint32_t)(order ^ (order >> 31 & 0x7fffffff)));
+}
+
 TN_INLINE float tn_largest(const float *x, int n) {
-    float largest = 0;
-    for (int i = 0; i < n; i++) largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
-    return largest;
+    int32_t largest = 0;
+    for (int i = 0; i < n; i++) {
+        const int32_t magnitude = (int32_t)(tn_f32_bits(x[i]) & 0x7fffffff);
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return tn_f32_from_bits((uint32_t)largest);
 }
 
 /* The best s with o = 0: the largest element is tried at codes around `reach`, of either sign, from -spread to +spread; then
  * closer around the best. */
 TN_INLINE float tn_fit_scale(const tn_fit *f, tn_codes codes, float reach, float spread, int n_tries) {
-    tn_tries t = {0};
+    tn_tries t;
     const float largest = tn_largest(f->x, f->n);
     if (largest < TN_TINY) return 0;
     const int half = n_tries / 2;
@@ -182,25 +221,31 @@ TN_INLINE float tn_fit_scale(const tn_fit *f, tn_codes codes, float reach, float
     return t.s[tn_try(f, codes, TN_FIT_SCALE, &t, 8)];
 }
 
-/* The best s and o: ends of the range of codes are tried inside and outside the range of x; then closer around the best. */
+/* The best s and o. Tried are ends of the codes somewhat inside the range of x, as fits most blocks, and ranges of x that span
+ * fewer codes, as is so where x was quantized before; then what lies closer around the best. */
 TN_INLINE void tn_fit_both(const tn_fit *f, tn_codes codes, tn_fit_mode mode, float *s, float *o) {
-    static const float ends[4] = {-0.1f, 0.3f, 0.7f, 1.1f};
+    static const float ends[3] = {0, 0.5f, 1};
     static const float around[8][2] = {{0, 0}, {1, 0}, {-1, 0}, {0, 1}, {0, -1}, {1, 1}, {-1, -1}, {1, -1}};
-    tn_tries t = {0};
-    float lo = f->x[0], hi = f->x[0];
+    tn_tries t;
+    int32_t least = tn_order(f->x[0]), most = least;
     for (int i = 1; i < f->n; i++) {
-        lo = f->x[i] < lo ? f->x[i] : lo;
-        hi = f->x[i] > hi ? f->x[i] : hi;
+        const int32_t order = tn_order(f->x[i]);
+        least = order < least ? order : least;
+        most = order > most ? order : most;
     }
-    if (mode == TN_FIT_BOTH_BELOW_0 && lo > 0) lo = 0;
+    float lo = tn_from_order(least), hi = tn_from_order(most);
+    const bool below_0 = mode == TN_FIT_BOTH_BELOW_0;
+    lo = below_0 && lo > 0 ? 0 : lo;
     *s = 0, *o = f->sum_wx / f->sum_w;
-    if (mode == TN_FIT_BOTH_BELOW_0 && *o > 0) *o = 0;
+    *o = below_0 && *o > 0 ? 0 : *o;
     if (hi - lo < TN_TINY) return;
     const float step = (hi - lo) / codes.hi;
     for (int i = 0; i < 16; i++) {
-        t.o[i] = lo + step * ends[i / 4];
-        t.s[i] = (hi - step * ends[i % 4] - t.o[i]) / codes.hi;
-        if (mode == TN_FIT_BOTH_BELOW_0 && t.o[i] > 0) t.o[i] = 0;
+        const float low = i < 9 ? step * ends[i / 3] : 0, high = i < 9 ? step * ends[i % 3] : 0;
+        const float span = codes.hi - (float)(i < 9 ? 0 : i - 8);
+        t.o[i] = lo + low;
+        t.s[i] = (hi - lo - low - high) / (span >= 1 ? span : 1);
+        t.o[i] = below_0 && t.o[i] > 0 ? 0 : t.o[i];
     }
     int best = tn_try(f, codes, mode, &t, 16);
     for (int round = 0; round < 2 && fabsf(t.s[best]) >= TN_TINY; round++) {

@@ -29,7 +29,7 @@ static int clamp_int(int v, int most) {
 /* Finds the integers of sub-block j, whose ideal scale and offset are s and o. */
 TN_INLINE void choose(const tn_fit *f, tn_codes codes, int most, float s, float o, factors *out, int j,
                       normal *sums) {
-    tn_tries t = {0};
+    tn_tries t;
     int sc[16], mn[16];
     const int sc0 = bounded_floor(s / out->d, most) - 1, mn0 = bounded_floor(-o / out->m, most) - 1;
     for (int i = 0; i < 16; i++) {
@@ -68,7 +68,7 @@ TN_INLINE void fit_factors(const float *x, const float *w, int n_subs, tn_codes 
     float s[MAX_SUBS], o[MAX_SUBS], d = 0, m = 0;
     const int n = 256 / n_subs;
     for (int j = 0; j < n_subs; j++) {
-        f[j] = tn_fit_new(x + n * j, w + n * j, n);
+        f[j] = tn_fit_new(x + n * j, w + n * j, n, true);
         tn_fit_both(&f[j], codes, TN_FIT_BOTH_BELOW_0, &s[j], &o[j]);
         d = s[j] > d ? s[j] : d;
         m = -o[j] > m ? -o[j] : m;

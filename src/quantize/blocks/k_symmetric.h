@@ -22,7 +22,7 @@ typedef struct tn_scales_kind {
 /* The integers around s / d, and the sums for d. */
 TN_INLINE void tn_choose_scale(const tn_fit *f, const tn_scales_kind *kind, float s, tn_scales *out, int j,
                                double *qq, double *qx, double *gain) {
-    tn_tries t = {0};
+    tn_tries t;
     int sc[8];
     const float ideal = s / out->d;
     const int middle = !(ideal > (float)kind->least) ? kind->least
@@ -41,12 +41,12 @@ TN_INLINE void tn_choose_scale(const tn_fit *f, const tn_scales_kind *kind, floa
 }
 
 TN_INLINE void tn_fit_scales(const float *x, const float *w, const tn_scales_kind *kind, tn_scales *best) {
-    enum { ROUNDS = 3 };
+    enum { ROUNDS = 2 };
     tn_fit f[16];
     float s[16], largest = 0;
     const int n = 256 / kind->n_subs;
     for (int j = 0; j < kind->n_subs; j++) {
-        f[j] = tn_fit_new(x + n * j, w + n * j, n);
+        f[j] = tn_fit_new(x + n * j, w + n * j, n, false);
         s[j] = tn_fit_scale(&f[j], kind->codes, kind->reach, kind->spread, kind->n_tries);
         largest = fabsf(s[j]) > fabsf(largest) ? s[j] : largest;
     }

@@ -21,7 +21,7 @@ static void put_fifth_bits(uint8_t *out, const uint8_t *q) {
 static void make_q4_0(const float *x, const float *w, uint8_t *out) {
     static const tn_codes codes = {-8, 7, NULL};
     uint8_t q[32];
-    const tn_fit f = tn_fit_new(x, w, 32);
+    const tn_fit f = tn_fit_new(x, w, 32, false);
     const float d = tn_put_half(out, tn_fit_scale(&f, (tn_codes){-8, 7, NULL}, 8, 1.5f, 32));
     code_block(q, x, d, 0, codes);
     put_nibbles(out + 2, q);
@@ -30,7 +30,7 @@ static void make_q4_0(const float *x, const float *w, uint8_t *out) {
 static void make_q5_0(const float *x, const float *w, uint8_t *out) {
     static const tn_codes codes = {-16, 15, NULL};
     uint8_t q[32];
-    const tn_fit f = tn_fit_new(x, w, 32);
+    const tn_fit f = tn_fit_new(x, w, 32, false);
     const float d = tn_put_half(out, tn_fit_scale(&f, (tn_codes){-16, 15, NULL}, 16, 1.5f, 32));
     code_block(q, x, d, 0, codes);
     put_fifth_bits(out + 2, q);
@@ -40,7 +40,7 @@ static void make_q5_0(const float *x, const float *w, uint8_t *out) {
 static void make_q4_1(const float *x, const float *w, uint8_t *out) {
     uint8_t q[32];
     float d, m;
-    const tn_fit f = tn_fit_new(x, w, 32);
+    const tn_fit f = tn_fit_new(x, w, 32, true);
     tn_fit_both(&f, (tn_codes){0, 15, NULL}, TN_FIT_BOTH, &d, &m);
     d = tn_put_half(out, d);
     m = tn_put_half(out + 2, m);
@@ -51,7 +51,7 @@ static void make_q4_1(const float *x, const float *w, uint8_t *out) {
 static void make_q5_1(const float *x, const float *w, uint8_t *out) {
     uint8_t q[32];
     float d, m;
-    const tn_fit f = tn_fit_new(x, w, 32);
+    const tn_fit f = tn_fit_new(x, w, 32, true);
     tn_fit_both(&f, (tn_codes){0, 31, NULL}, TN_FIT_BOTH, &d, &m);
     d = tn_put_half(out, d);
     m = tn_put_half(out + 2, m);

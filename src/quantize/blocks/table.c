@@ -42,7 +42,7 @@ TN_INLINE void put_codes(uint8_t *out, const float *x, float d, tn_codes codes, 
 }
 
 static void make_iq4_nl(const float *x, const float *w, uint8_t *out) {
-    const tn_fit f = tn_fit_new(x, w, 32);
+    const tn_fit f = tn_fit_new(x, w, 32, false);
     const float d = tn_put_half(out, tn_fit_scale(&f, IQ4, 120, 24, 32));
     put_codes(out + 2, x, d, IQ4, iq4_codes);
 }
@@ -66,8 +66,8 @@ static void make_iq4_xs(const float *x, const float *w, uint8_t *out) {
 
 /* The scale is a power of two, so eight of them are all that can be meant. */
 static void make_mxfp4(const float *x, const float *w, uint8_t *out) {
-    const tn_fit f = tn_fit_new(x, w, 32);
-    tn_tries t = {0};
+    const tn_fit f = tn_fit_new(x, w, 32, false);
+    tn_tries t;
     int e[8];
     const int exponent = (int)(tn_f32_bits(tn_largest(x, 32)) >> 23) - 127;
     for (int i = 0; i < 8; i++) {

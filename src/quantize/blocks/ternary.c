@@ -6,8 +6,8 @@
  * already comes out as it is. */
 static float fit_ternary(const float *x, const float *w) {
     const tn_codes codes = {-1, 1, NULL};
-    const tn_fit f = tn_fit_new(x, w, 256);
-    tn_tries t = {0};
+    const tn_fit f = tn_fit_new(x, w, 256, false);
+    tn_tries t;
     t.s[0] = tn_largest(x, 256);
     if (t.s[0] < TN_TINY) return 0;
     for (int i = 1; i < 32; i++) t.s[i] = t.s[i - 1] * 0.87f;

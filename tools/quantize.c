@@ -1,0 +1,127 @@
+/* tern quantize: a model file with other tensor types. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "terminal.h"
+
+static const char help[] = "usage: tern quantize IN.gguf OUT.gguf --type TYPE [options]\n"
+                           "Writes a model file with other tensor types.\n"
+                           "\n"
+                           "  --type TYPE         Q4_K_M, Q8_0, ...: a wrong one lists all there are\n"
+                           "  --recipe FILE       YAML rules instead, from tensor names to types\n"
+                           "  --imatrix FILE      importance matrix: GGUF, or llama.cpp's older .dat\n"
+                           "  --override KEY=VAL  set a metadata entry; up to 16 times\n"
+                           "  --split-size N      shards of at most N bytes of data: 500M, 2G\n"
+                           "  --keep-split        shards as the input has them\n"
+                           "  --allow-requantize  of tensors that are quantized already\n"
+                           "  --dry-run           print what would be done, and write nothing\n"
+                           "  -t, --threads N     threads (default: the cores this process may use)\n"
+                           "  -v, --verbose       print what becomes of each tensor, and the recipe\n"
+                           "  -q, --quiet         no summary\n"
+                           "  -h, --help          this text\n";
+
+typedef struct tn_quantize_ui {
+    FILE *table; /* NULL: not printed */
+    double start, shown;
+} tn_quantize_ui;
+
+static void print_tensor(void *user, const tern_quantized_tensor *t) {
+    const tn_quantize_ui *ui = user;
+    if (!ui->table) return;
+    char name[512], bytes[24];
+    tern_escape(name, sizeof name, t->name, strlen(t->name));
+    fprintf(ui->table, "%-36s %12" PRIu64 "  %-7s %-7s %10s", name, t->n_elements, t->from, t->type,
+            tn_format_bytes(bytes, t->n_bytes));
+    fprintf(ui->table, t->why[0] ? "  %s\n" : "%s\n", t->why);
+}
+
+static void format_left(char text[64], double seconds) {
+    if (seconds < 100) {
+        snprintf(text, 64, "quantizing, %.0f s left:", seconds);
+    } else {
+        snprintf(text, 64, "quantizing, %.0f min left:", seconds / 60);
+    }
+}
+
+static bool show_progress(void *user, uint64_t done, uint64_t total) {
+    tn_quantize_ui *ui = user;
+    const double now = tn_seconds();
+    if (now - ui->shown > 0.1 && done > 0) {
+        char what[64];
+        format_left(what, (now - ui->start) * (double)(total - done) / (double)done);
+        tn_progress_show(what, done, total);
+        ui->shown = now;
+    }
+    return !tn_cli_interrupted();
+}
+
+static void print_summary(FILE *f, const tern_quantized *sum, double seconds, bool dry_run) {
+    char from[24], to[24];
+    const double elements = sum->n_elements ? (double)sum->n_elements : 1;
+    fprintf(f, "%s of tensors at %.2f bits a weight -> %s at %.2f", tn_format_bytes(from, sum->from_bytes),
+            8 * (double)sum->from_bytes / elements, tn_format_bytes(to, sum->n_bytes),
+            8 * (double)sum->n_bytes / elements);
+    if (!dry_run) fprintf(f, ", in %.1f s", seconds);
+    fputs("\n", f);
+    if (sum->n_fallbacks)
+        fprintf(f, "%" PRIu32 " tensors have rows that do not fit the type wanted%s\n", sum->n_fallbacks,
+                dry_run ? "" : " (--dry-run lists them)");
+    if (sum->n_shards > 1) fprintf(f, "%" PRIu32 " files\n", sum->n_shards);
+}
+
+static int check(const tn_options *o) {
+    if (!o->type == !o->recipe) return tn_cli_fail_usage(o->command, "expected either --type or --recipe");
+    if (!o->output && !o->dry_run) return tn_cli_fail_usage(o->command, "missing the output file");
+    if (o->keep_split && o->split_size)
+        return tn_cli_fail_usage(o->command, "expected --keep-split or --split-size, not both");
+    return TN_EXIT_DONE;
+}
+
+static int run(const tn_options *o) {
+    const int failed = check(o);
+    if (failed) return failed;
+    tn_quantize_ui ui = {.start = tn_seconds()};
+    ui.table = o->dry_run ? stdout : o->verbose ? stderr : NULL;
+    tern_quantize_options q;
+    tern_quantize_options_defaults(&q);
+    q.type = o->type;
+    q.recipe = o->recipe;
+    q.imatrix = o->imatrix;
+    q.overrides = o->overrides;
+    q.n_overrides = o->n_overrides;
+    q.n_threads = (uint32_t)o->n_threads;
+    q.split_bytes = (uint64_t)o->split_size;
+    q.keep_split = o->keep_split;
+    q.allow_requantize = o->allow_requantize;
+    q.dry_run = o->dry_run;
+    q.tensor = print_tensor;
+    q.progress = show_progress;
+    q.user = &ui;
+    tn_cli_name_in_fault(o->model);
+    tern_quantized sum;
+    tern_error err;
+    const tern_status status = tern_quantize(o->model, o->output, &q, &sum, &err);
+    tn_progress_clear();
+    if (status != TERN_OK) return tn_cli_fail_library(&err);
+    if (o->verbose) fputs(sum.recipe, stderr);
+    if (o->dry_run || !o->quiet)
+        print_summary(o->dry_run ? stdout : stderr, &sum, tn_seconds() - ui.start, o->dry_run);
+    tern_free(sum.recipe);
+    return TN_EXIT_DONE;
+}
+
+const tn_command tn_command_quantize = {
+    .name = "quantize",
+    .summary = "a model file with other tensor types",
+    .help = help,
+    .accepted = TN_ACCEPT(MODEL) | TN_ACCEPT(OUTPUT) | TN_ACCEPT(TYPE) | TN_ACCEPT(RECIPE) |
+                TN_ACCEPT(IMATRIX) | TN_ACCEPT(OVERRIDE) | TN_ACCEPT(SPLIT_SIZE) | TN_ACCEPT(KEEP_SPLIT) |
+                TN_ACCEPT(ALLOW_REQUANTIZE) | TN_ACCEPT(DRY_RUN) | TN_ACCEPT(THREADS) | TN_ACCEPT(VERBOSE) |
+                TN_ACCEPT(QUIET),
+    .required = TN_ACCEPT(MODEL),
+    .model_operand = true,
+    .output_operand = true,
+    .run = run,
+};
