@@ -132,6 +132,7 @@ def byte_level(n_vocab, pre="llama-bpe", pairs=False):
         "bos_token": "<|begin|>",
         "eos_token": {"__type": "AddedToken", "content": "<|end|>", "lstrip": False, "normalized": False, "rstrip": False},
         "pad_token": "<pad>",
+        "unk_token": "<|end|>",
         "chat_template": "{% for m in messages %}{{ m['content'] }}{% endfor %}",
         "clean_up_tokenization_spaces": False,
     }

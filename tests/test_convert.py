@@ -71,9 +71,9 @@ def test_logits(case, folder):
 
 # ---- Against llama.cpp's converter ----------------------------------------------------------------------------------
 
-# Keys that only our files have: windows of Mistral and StarCoder 2, an unusual pattern of windows, bases that are not 10000, and ends
-# of a turn that generation_config.json names.
-OURS_ALONE = re.compile(r"(llama|starcoder2)\.attention\.sliding_window|gemma3\.attention\.sliding_window_pattern|.*\.rope\.freq_base|tokenizer\.ggml\.eo[tm]_token_id")
+# Keys that only our files have: windows of Mistral and StarCoder 2, an unusual pattern of windows, bases that are not 10000, ends
+# of a turn that generation_config.json names, and the unknown token of a tokenizer.model without a tokenizer.json.
+OURS_ALONE = re.compile(r"(llama|starcoder2)\.attention\.sliding_window|gemma3\.attention\.sliding_window_pattern|.*\.rope\.freq_base|tokenizer\.ggml\.(eot|eom|unknown)_token_id")
 # Keys whose values may differ: names of pre-tokenizers with the same rules, the name of the folder.
 DIFFERENT = {"tokenizer.ggml.pre", "general.name"}
 
@@ -131,10 +131,29 @@ THEIR_CONFIG = {
 }
 
 
+CARD = """---
+license: [mit, apache-2.0]
+license_name: two
+language:
+- en
+- no
+tags: [tiny, test]
+pipeline_tag: text-generation
+base_model:
+- some-lab/Base-Model-v2-1B
+- https://huggingface.co/other/Thing
+- https://example.org/x
+datasets: org/some-data
+---
+# A model
+"""
+
+
 def test_converter(case, folder, dtype="f32", stored="F32"):
     checkpoint = checkpoints.Checkpoint.of(case)
     name = f"{case.name} {stored} to {dtype}"
-    source = checkpoint.write(folder / "Model-7B-Instruct", stored, shards=2, config=THEIR_CONFIG.get(case.name))
+    name_of_folder = folder / "Model-7B-Instruct"
+    source = checkpoint.write(name_of_folder, stored, shards=2, config=THEIR_CONFIG.get(case.name), files={"README.md": CARD})
     theirs(source, folder / "theirs.gguf", dtype)
     code, said = convert(source, folder / "ours.gguf", "--type", dtype)
     check(code == 0, f"{name}: exit {code}: {said}")

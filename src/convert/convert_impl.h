@@ -31,7 +31,7 @@ typedef struct tn_job {
     uint32_t n_dims;
     uint64_t dims[4];   /* as in GGUF: the row length first */
     tn_source *source;  /* the first slice; NULL: computed */
-    tn_source **slices; /* all slices of the last dimension, where part->name has "{x}" */
+    tn_source **slices; /* all slices of the last dimension, where part->name has "{e}" */
 } tn_job;
 
 typedef struct tn_converter {
@@ -91,13 +91,12 @@ tn_status tn_convert_require(const tn_converter *c);
 
 /* ---- The rest, in order ------------------------------------------------------------------------------------- */
 
-tn_status tn_convert_find_arch(tn_converter *c);    /* arch.c: by config.json's architectures */
-tn_status tn_convert_read_hparams(tn_converter *c); /* hparams.c: values, and metadata */
-tn_status
-tn_convert_plan_tensors(tn_converter *c); /* tensors.c: jobs; every tensor of the checkpoint is meant */
-tn_status tn_convert_write_general(tn_converter *c); /* general.c: name, size, sampling defaults, file type */
-tn_status
-tn_convert_write_tokenizer(tn_converter *c); /* tokenizer.c: vocabulary, special tokens, chat template */
-tn_status tn_convert_write_tensors(tn_converter *c); /* rows.c: the data */
+tn_status tn_convert_find_arch(tn_converter *c);       /* arch.c: by config.json's architectures */
+tn_status tn_convert_read_hparams(tn_converter *c);    /* hparams.c: values, and metadata */
+tn_status tn_convert_plan_tensors(tn_converter *c);    /* tensors.c: a job for each */
+tn_status tn_convert_write_general(tn_converter *c);   /* general.c: name, size, sampling, file type */
+tn_status tn_convert_write_card(tn_converter *c);      /* model_card.c: licence, tags, origins */
+tn_status tn_convert_write_tokenizer(tn_converter *c); /* tokenizer.c: vocabulary, chat template */
+tn_status tn_convert_write_tensors(tn_converter *c);   /* rows.c: the data */
 
 #endif

@@ -45,11 +45,11 @@ static tn_status index_sources(tn_converter *c) {
     return TN_BAD(c, "two tensors are called '%s'", tn_show(c->sources[first].name).text);
 }
 
-/* The pattern with the layer for "{i}" and the slice for "{x}". */
+/* The pattern with the layer for "{i}" and the slice for "{e}". */
 static void expand(char name[MAX_NAME], const char *pattern, uint64_t layer, uint64_t slice) {
     size_t at = 0;
     for (const char *p = pattern; *p && at + 24 < MAX_NAME;) {
-        const bool is_layer = !strncmp(p, "{i}", 3), is_slice = !strncmp(p, "{x}", 3);
+        const bool is_layer = !strncmp(p, "{i}", 3), is_slice = !strncmp(p, "{e}", 3);
         if (is_layer || is_slice) {
             at += (size_t)snprintf(name + at, MAX_NAME - at, "%llu",
                                    (unsigned long long)(is_layer ? layer : slice));
@@ -166,7 +166,7 @@ static tn_status add_job(tn_converter *c, const tn_tensor_def *def, const tn_hf_
     if (s) return s;
     job->source = source;
     job->dtype = pick_dtype(c, job);
-    if (part->name && strstr(part->name, "{x}"))
+    if (part->name && strstr(part->name, "{e}"))
         s = find_slices(c, job);
     else if (part->name)
         s = use(c, job, source);

@@ -38,7 +38,7 @@ typedef struct tn_hf_named {
 
 /* One way to get a tensor. */
 typedef struct tn_hf_part {
-    const char *name;    /* in the checkpoint; "{i}" is the layer, "{x}" counts the last dimension's slices */
+    const char *name;    /* in the checkpoint; "{i}" is the layer, "{e}" counts the last dimension's slices */
     const char *permute; /* heads whose rotary pairs change from halves to adjacent; NULL: as it is */
     const char *add;     /* added to each element; NULL: nothing */
     const char *rows;    /* the row of the checkpoint's tensor that is row r here; NULL: r */
