@@ -66,6 +66,10 @@ tn_status tn_gguf_begin(tn_gguf_writer *writer, const tn_file *source, tn_error 
 /* The next n bytes of tensor data, in the order of the tensors, in pieces of any size within a tensor. */
 tn_status tn_gguf_write(tn_gguf_writer *writer, const void *bytes, uint64_t n, tn_error *err);
 
+/* Syncs the last file; all data must have been written. *path, owned by the writer, is where the first shard can be read until the
+ * commit. May be left out. */
+tn_status tn_gguf_finish(tn_gguf_writer *writer, const char **path, tn_error *err);
+
 /* Syncs and names the files; all data must have been written. Frees the writer, on failure too (then like abort). */
 tn_status tn_gguf_commit(tn_gguf_writer *writer, tn_error *err);
 

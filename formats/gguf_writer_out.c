@@ -232,10 +232,18 @@ tn_status tn_gguf_write(tn_gguf_writer *w, const void *bytes, uint64_t n, tn_err
     return advance(w, err);
 }
 
-/* The first shard gets its name last: what can be opened is complete. */
-tn_status tn_gguf_commit(tn_gguf_writer *w, tn_error *err) {
+tn_status tn_gguf_finish(tn_gguf_writer *w, const char **path, tn_error *err) {
     assert(w->at_tensor == w->n_tensors);
     tn_status status = tn_outfile_finish(&w->shards[w->at_shard].file, err);
+    *path = w->shards[0].file.temporary;
+    return status;
+}
+
+/* The first shard gets its name last: what can be opened is complete. */
+tn_status tn_gguf_commit(tn_gguf_writer *w, tn_error *err) {
+    const char *path;
+    const bool finished = w->shards[w->at_shard].file.fd < 0;
+    tn_status status = finished ? TN_OK : tn_gguf_finish(w, &path, err);
     for (uint32_t i = w->n_shards; status == TN_OK && i-- > 0;)
         status = tn_outfile_place(&w->shards[i].file, err);
     tn_gguf_abort(w);

@@ -392,6 +392,27 @@ TERN_API void tern_quantize_options_defaults(tern_quantize_options *options);
 TERN_API tern_status tern_quantize(const char *in, const char *out, const tern_quantize_options *options,
                                    tern_quantized *result, tern_error *err);
 
+/* ---- Converting ----------------------------------------------------------------------------------------- */
+
+typedef struct tern_convert_options {
+    size_t size;
+    /* Of matrices: "f32", "f16", "bf16", "q8_0"; "auto", the default: the checkpoint's if that has 16 bits, else f16. */
+    const char *type;
+    const char *pre_tokenizer; /* NULL: found by what the checkpoint says */
+    const char *arch_file;     /* NULL, or a YAML description that adds or replaces an architecture */
+    /* NULL, or called between pieces of work; false ends it with TERN_ERR_CANCELLED. */
+    bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
+    void (*warn)(void *user, const char *line); /* as in tern_model_options */
+    void *user;
+} tern_convert_options;
+
+TERN_API void tern_convert_options_defaults(tern_convert_options *options);
+
+/* Makes a GGUF file of a checkpoint directory in Hugging Face's form (config.json, *.safetensors, tokenizer files). The file
+ * appears whole or not at all, and only if it opens as a model. Memory does not grow with the checkpoint. */
+TERN_API tern_status tern_convert(const char *dir, const char *out, const tern_convert_options *options,
+                                  tern_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -38,9 +38,10 @@ MAY_INCLUDE = {
     "model": {"base", "formats", "graph"},
     "plan": {"base", "graph", "kernels.h"},
     "exec": {"base", "plan", "kernels.h"},
+    "convert": {"base", "formats", "model", "text", "quantize"},
     "quantize": {"base", "formats", "exec", "kernels.h"},
     "session": BELOW_SESSION,
-    "api": BELOW_SESSION | {"session", "quantize", "tern.h"},
+    "api": BELOW_SESSION | {"session", "quantize", "convert", "tern.h"},
     "tools": {"tern.h"},
     "bench": {"tern.h"},
     "examples": {"tern.h"},
@@ -54,10 +55,10 @@ CROSSINGS = [
 
 # <...> headers: libraries and instruction sets by where they may be, and all others that may be anywhere.
 LIBRARY_HEADERS = {
-    "yaml.h": r"src/(model|quantize)/",
+    "yaml.h": r"src/(model|quantize|convert)/",
     "pcre2.h": r"src/text/",
     "utf8proc.h": r"src/text/",
-    "jansson.h": r"(tools|formats|src/text)/",
+    "jansson.h": r"(tools|formats|src/(text|convert))/",
     "histedit.h": r"tools/",
     "pthread.h": r"src/exec/",
     "immintrin.h": r"(kernels/x86|src/exec)/",  # exec: the pause of a spinning thread, the speed of multiplies
@@ -66,13 +67,18 @@ LIBRARY_HEADERS = {
     "asm/hwcap.h": r"src/base/",
 }
 PLAIN_HEADERS = set(
-    "assert.h ctype.h errno.h fcntl.h float.h inttypes.h limits.h locale.h math.h poll.h sched.h setjmp.h signal.h stdalign.h"
+    "assert.h ctype.h errno.h fcntl.h float.h inttypes.h limits.h locale.h math.h poll.h regex.h sched.h setjmp.h signal.h stdalign.h"
     " stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h termios.h time.h unistd.h".split()
 )
 
 # Names beside those of models/*.yaml, and the files that hold names of tokenizers, which many architectures share.
 MORE_ARCHITECTURES = {"mistral", "gemma", "qwen"}
-TOKENIZER_TABLES = {"src/text/pretok_table.c", "src/text/tokenizer_load.c"}
+TOKENIZER_TABLES = {
+    "src/text/pretok_table.c",
+    "src/text/tokenizer_load.c",
+    "src/convert/vocab_json.c",
+    "src/convert/vocab_spm.c",
+}
 
 # Mutable variables that the design allows. None: the table of kernels is in the model that was opened.
 MUTABLE_ALLOWED = set()

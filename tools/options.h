@@ -70,7 +70,8 @@ enum { TN_MAX_STOPS = 16, TN_MAX_OVERRIDES = TN_MAX_STOPS };
 typedef struct tn_options {
     const tn_command *command;
     tn_option_set given; /* TN_OPTION_BIT of each option seen */
-    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *pooling, *type, *recipe, *imatrix;
+    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *pooling, *type, *recipe,
+        *imatrix;
     const char *stop[TN_MAX_STOPS], *overrides[TN_MAX_OVERRIDES];
     size_t n_stop, n_overrides;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */

@@ -64,3 +64,10 @@ void tn_fmap_close(tn_fmap *map) {
     if (map->data) munmap((void *)(uintptr_t)map->data, (size_t)map->size);
     *map = (tn_fmap){0};
 }
+
+void tn_fmap_release(const uint8_t *data, uint64_t n) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = ((uintptr_t)data + page - 1) / page * page,
+                    end = ((uintptr_t)data + n) / page * page;
+    if (end > begin) madvise((void *)begin, end - begin, MADV_DONTNEED);
+}

@@ -17,4 +17,7 @@ typedef struct tn_fmap {
 tn_status tn_fmap_open(tn_fmap *out, const char *path, tn_error *err);
 void tn_fmap_close(tn_fmap *map);
 
+/* Takes n bytes of a map out of this process's memory; they stay readable. For whoever walks files larger than that. */
+void tn_fmap_release(const uint8_t *data, uint64_t n);
+
 #endif

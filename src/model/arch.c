@@ -47,7 +47,7 @@ static tn_status parse_range(tn_yaml *c, const yaml_node_t *map, tn_hparam_def *
 static tn_status parse_hparam(tn_yaml *c, const yaml_node_t *key, const yaml_node_t *map,
                               tn_hparam_def *def) {
     static const char *const known[] = {"key",     "type",      "min",    "above", "max",
-                                        "default", "per_layer", "values", NULL};
+                                        "default", "per_layer", "values", "hf",    NULL};
     const yaml_node_t *node;
     tn_status s;
     if ((s = tn_yaml_check_map(c, map, known)) || (s = tn_yaml_string(c, key, &def->name)) ||
@@ -58,6 +58,7 @@ static tn_status parse_hparam(tn_yaml *c, const yaml_node_t *key, const yaml_nod
                                       : parse_range(c, map, def);
     if (s) return s;
     if ((node = tn_yaml_get(c, map, "per_layer")) && (s = tn_yaml_bool(c, node, &def->per_layer))) return s;
+    if ((node = tn_yaml_get(c, map, "hf")) && (s = tn_arch_parse_hf_hparam(c, node, def))) return s;
     if (!(node = tn_yaml_get(c, map, "default"))) return TN_OK;
     if (def->kind != TN_HPARAM_CHOICE) return tn_yaml_expr(c, node, &def->default_expr);
     if ((s = tn_yaml_string(c, node, &def->default_expr))) return s;
@@ -110,19 +111,6 @@ int tn_arch_tensor(const tn_arch *arch, const char *id) {
     return -1;
 }
 
-static tn_status parse_hf(tn_yaml *c, const yaml_node_t *node, tn_tensor_def *def) {
-    static const char *const known[] = {"name", "permute", "add", NULL};
-    if (node->type == YAML_SCALAR_NODE) return tn_yaml_string(c, node, &def->hf_name);
-    tn_status s;
-    const yaml_node_t *n;
-    if ((s = tn_yaml_check_map(c, node, known)) ||
-        (s = tn_yaml_string(c, tn_yaml_get(c, node, "name"), &def->hf_name)))
-        return s;
-    if ((n = tn_yaml_get(c, node, "permute")) && (s = tn_yaml_expr(c, n, &def->hf_permute))) return s;
-    if ((n = tn_yaml_get(c, node, "add")) && (s = tn_yaml_expr(c, n, &def->hf_add))) return s;
-    return TN_OK;
-}
-
 static tn_status parse_shape(tn_yaml *c, const yaml_node_t *seq, tn_tensor_def *def) {
     if (!seq || seq->type != YAML_SEQUENCE_NODE || tn_yaml_seq_size(seq) < 1 || tn_yaml_seq_size(seq) > 4)
         return tn_yaml_bad(c, seq, "expected a shape: a list of 1 to 4 expressions", NULL);
@@ -171,7 +159,7 @@ static tn_status parse_tensor(tn_yaml *c, const yaml_node_t *key, const yaml_nod
         return tn_yaml_bad(c, map, "'{i}' belongs in the names of layer_tensors, and only there", NULL);
     if ((node = tn_yaml_get(c, map, "optional")) && (s = parse_optional(c, node, def))) return s;
     if ((s = parse_fallback(c, map, def))) return s;
-    if ((node = tn_yaml_get(c, map, "hf")) && (s = parse_hf(c, node, def))) return s;
+    if ((node = tn_yaml_get(c, map, "hf")) && (s = tn_arch_parse_hf_parts(c, node, def))) return s;
     c->arch->n_tensors++;
     return TN_OK;
 }
@@ -193,8 +181,8 @@ static tn_status parse_tensors(tn_yaml *c, const yaml_node_t *globals, const yam
 }
 
 static tn_status parse_root(tn_yaml *c, const yaml_node_t *root) {
-    static const char *const known[] = {"name",          "hparams", "layers", "checks", "tensors",
-                                        "layer_tensors", "embed",   "block",  "head",   NULL};
+    static const char *const known[] = {"name",  "hparams", "layers", "checks", "tensors", "layer_tensors",
+                                        "embed", "block",   "head",   "hf",     NULL};
     tn_status s;
     if ((s = tn_yaml_check_map(c, root, known)) ||
         (s = tn_yaml_string(c, tn_yaml_get(c, root, "name"), &c->arch->name)) ||
@@ -205,7 +193,8 @@ static tn_status parse_root(tn_yaml *c, const yaml_node_t *root) {
         (s = tn_arch_parse_embed(c, tn_yaml_get(c, root, "embed"), &c->arch->embed)) ||
         (s = tn_arch_parse_steps(c, tn_yaml_get(c, root, "block"), true, &c->arch->block, &c->arch->n_block)))
         return s;
-    return tn_arch_parse_steps(c, tn_yaml_get(c, root, "head"), false, &c->arch->head, &c->arch->n_head);
+    s = tn_arch_parse_steps(c, tn_yaml_get(c, root, "head"), false, &c->arch->head, &c->arch->n_head);
+    return s ? s : tn_arch_parse_hf(c, tn_yaml_get(c, root, "hf"));
 }
 
 tn_status tn_arch_parse(const char *text, size_t size, const char *label, tn_arena *arena, tn_arch *out,

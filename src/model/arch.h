@@ -22,6 +22,49 @@ typedef struct tn_arch_source {
 
 extern const tn_arch_source tn_arch_builtin[]; /* ended by a NULL name; made by the build from models/ */
 
+/* ---- Where things come from in a Hugging Face checkpoint (`hf` fields; read by src/convert) ---- */
+
+/* Expressions over the checkpoint's configuration and the hyper-parameters; the first whose names are all there holds. */
+typedef struct tn_hf_source {
+    const char **exprs;
+    size_t n;
+} tn_hf_source;
+
+typedef struct tn_hf_named {
+    const char *name;
+    tn_hf_source source; /* of names: paths; of tokenizer keys: expressions, unless token is given */
+    const char *token;   /* the text of the token whose id is meant; NULL */
+} tn_hf_named;
+
+/* One way to get a tensor. */
+typedef struct tn_hf_part {
+    const char *name;    /* in the checkpoint; "{i}" is the layer, "{e}" counts the last dimension's slices */
+    const char *permute; /* heads whose rotary pairs change from halves to adjacent; NULL: as it is */
+    const char *add;     /* added to each element; NULL: nothing */
+    const char *rows;    /* the row of the checkpoint's tensor that is row r here; NULL: r */
+    const char *values;  /* instead of a name: the value of element j */
+    bool transpose;      /* the two inner dimensions change places */
+    bool f32;            /* stored as F32 whatever the type asked for */
+    tn_hf_source when;   /* used only where this is not 0; n 0: always */
+} tn_hf_part;
+
+/* The section `hf`. */
+typedef struct tn_hf {
+    const char **classes; /* of config.json's architectures; n 0: no section */
+    size_t n_classes;
+    tn_hf_named *names; /* short for the first of some paths into the configuration */
+    size_t n_names;
+    const char **require; /* conditions, void where a name is missing */
+    size_t n_require;
+    const char **strip; /* parts of tensor names that say nothing */
+    size_t n_strip;
+    const char **ignore; /* patterns of tensor names that are not converted */
+    size_t n_ignore;
+    tn_hf_source n_vocab;
+    tn_hf_named *tokenizer; /* keys behind "tokenizer.ggml." */
+    size_t n_tokenizer;
+} tn_hf;
+
 typedef enum tn_hparam_kind { TN_HPARAM_INT, TN_HPARAM_FLOAT, TN_HPARAM_CHOICE } tn_hparam_kind;
 
 typedef struct tn_hparam_def {
@@ -34,6 +77,10 @@ typedef struct tn_hparam_def {
     double min, max;
     const char *const *choices; /* kind CHOICE; the value is the index */
     size_t n_choices;
+    tn_hf_source hf,
+        hf_when; /* the value, and when it is taken (n 0: always); hf.n 0: not from checkpoints */
+    tn_hf_source
+        *hf_choices; /* kind CHOICE: when each holds; the last that does counts. NULL: not from checkpoints */
 } tn_hparam_def;
 
 typedef struct tn_tensor_def {
@@ -45,9 +92,8 @@ typedef struct tn_tensor_def {
     const char *optional; /* may be absent where this is not 0; NULL: nowhere. Steps that need it find out */
     int fallback;         /* tensor used where this one is absent; -1: none */
     const char *row;      /* the part of the fallback from this row on; NULL: all of it, of the same shape */
-    const char *hf_name;  /* in checkpoints; NULL: not there */
-    const char *hf_permute; /* heads whose rotary pairs change from halves to adjacent; NULL: as it is */
-    const char *hf_add;     /* added to each element; NULL: nothing */
+    tn_hf_part *hf;       /* ways to get it from a checkpoint, best first */
+    size_t n_hf;
 } tn_tensor_def;
 
 typedef enum tn_step_kind {
@@ -112,11 +158,16 @@ typedef struct tn_arch {
     tn_step embed; /* the fields of `embed` */
     tn_step *block, *head;
     size_t n_block, n_head;
+    tn_hf hf;
 } tn_arch;
 
 /* Parses and validates a description; all memory comes from the arena. `label` names it in errors. */
 tn_status tn_arch_parse(const char *text, size_t size, const char *label, tn_arena *arena, tn_arch *out,
                         tn_error *err);
+
+/* The same for a file, and for one in the binary (registry.c). */
+tn_status tn_arch_parse_file(const char *path, tn_arena *arena, tn_arch *out, tn_error *err);
+tn_status tn_arch_parse_builtin(const tn_arch_source *source, tn_arena *arena, tn_arch *out, tn_error *err);
 
 /* Index of a hyper-parameter by name, -1 if there is none. */
 int tn_arch_hparam(const tn_arch *arch, const char *name, size_t n);

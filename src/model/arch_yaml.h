@@ -34,9 +34,16 @@ tn_status tn_yaml_number(tn_yaml *c, const yaml_node_t *node, double *out);
 tn_status tn_yaml_bool(tn_yaml *c, const yaml_node_t *node, bool *out);
 /* An expression whose names are all known by now. */
 tn_status tn_yaml_expr(tn_yaml *c, const yaml_node_t *node, const char **out);
+/* The same, where a name that is no hyper-parameter may be one of a checkpoint's configuration. */
+tn_status tn_yaml_hf_expr(tn_yaml *c, const yaml_node_t *node, const char **out);
 
 /* The fields of embed, and the lists of steps (arch_steps.c). */
 tn_status tn_arch_parse_embed(tn_yaml *c, const yaml_node_t *map, tn_step *out);
 tn_status tn_arch_parse_steps(tn_yaml *c, const yaml_node_t *seq, bool in_layer, tn_step **out, size_t *n);
+
+/* The fields `hf` (arch_hf.c): of a hyper-parameter, of a tensor, and the section, which may be NULL. */
+tn_status tn_arch_parse_hf_hparam(tn_yaml *c, const yaml_node_t *node, tn_hparam_def *def);
+tn_status tn_arch_parse_hf_parts(tn_yaml *c, const yaml_node_t *node, tn_tensor_def *def);
+tn_status tn_arch_parse_hf(tn_yaml *c, const yaml_node_t *map);
 
 #endif

@@ -58,6 +58,10 @@ static double call(parser *s, const char *name, size_t n) {
     if (n == 3 && !memcmp(name, "log", n) && count == 1)
         return arg[0] >= DBL_MIN && arg[0] <= DBL_MAX ? tn_log(arg[0])
                                                       : fail(s, "logarithm of a number that is not above 0");
+    if (n == 5 && !memcmp(name, "floor", n) && count == 1) return floor(arg[0]);
+    if (n == 3 && !memcmp(name, "pow", n) && count == 2)
+        return arg[0] >= DBL_MIN && arg[0] <= DBL_MAX ? tn_pow(arg[0], arg[1])
+                                                      : fail(s, "power of a number that is not above 0");
     if (n == 3 && !memcmp(name, "min", n) && count == 2) return arg[0] < arg[1] ? arg[0] : arg[1];
     if (n == 3 && !memcmp(name, "max", n) && count == 2) return arg[0] > arg[1] ? arg[0] : arg[1];
     return fail(s, "unknown function, or a wrong number of arguments");

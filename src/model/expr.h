@@ -1,5 +1,5 @@
 /* The expressions of architecture descriptions: numbers and names, + - * / %, comparisons, && || !, parentheses, and
- * the functions if(condition, a, b), sqrt(x), log(x), min(a, b), max(a, b). All values are doubles; truth is non-zero.
+ * the functions if(condition, a, b), sqrt(x), log(x), pow(x, y), floor(x), min(a, b), max(a, b). All values are doubles; truth is non-zero.
  * Both arms of `if` are evaluated. Nesting is limited. */
 #ifndef TN_MODEL_EXPR_H
 #define TN_MODEL_EXPR_H

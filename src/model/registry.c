@@ -7,7 +7,7 @@
 
 enum { MAX_DESCRIPTION_BYTES = 1 << 20 };
 
-static tn_status from_file(tn_model *m, const char *path, tn_error *err) {
+tn_status tn_arch_parse_file(const char *path, tn_arena *arena, tn_arch *out, tn_error *err) {
     tn_fmap map;
     tn_status s = tn_fmap_open(&map, path, err);
     if (s) return s;
@@ -15,9 +15,15 @@ static tn_status from_file(tn_model *m, const char *path, tn_error *err) {
         s = tn_fail(err, TN_ERR_FORMAT, "bad architecture description", path, "larger than %d bytes",
                     MAX_DESCRIPTION_BYTES);
     else
-        s = tn_arch_parse(map.data ? (const char *)map.data : "", map.size, path, &m->arena, &m->arch, err);
+        s = tn_arch_parse(map.data ? (const char *)map.data : "", map.size, path, arena, out, err);
     tn_fmap_close(&map);
     return s;
+}
+
+tn_status tn_arch_parse_builtin(const tn_arch_source *source, tn_arena *arena, tn_arch *out, tn_error *err) {
+    char label[64];
+    snprintf(label, sizeof label, "models/%s.yaml", source->name);
+    return tn_arch_parse(source->text, source->size, label, arena, out, err);
 }
 
 static tn_status unknown(const tn_model *m, tn_error *err) {
@@ -33,14 +39,10 @@ tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err) 
         return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
                        "key 'general.architecture' is missing");
     if (arch_file) {
-        tn_status s = from_file(m, arch_file, err);
+        tn_status s = tn_arch_parse_file(arch_file, &m->arena, &m->arch, err);
         if (s || !strcmp(m->arch.name, m->arch_name)) return s;
     }
-    for (const tn_arch_source *a = tn_arch_builtin; a->name; a++) {
-        if (strcmp(a->name, m->arch_name)) continue;
-        char label[64];
-        snprintf(label, sizeof label, "models/%s.yaml", a->name);
-        return tn_arch_parse(a->text, a->size, label, &m->arena, &m->arch, err);
-    }
+    for (const tn_arch_source *a = tn_arch_builtin; a->name; a++)
+        if (!strcmp(a->name, m->arch_name)) return tn_arch_parse_builtin(a, &m->arena, &m->arch, err);
     return unknown(m, err);
 }

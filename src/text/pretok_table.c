@@ -102,6 +102,22 @@
 #define WHOLE_NUMBER      "(?<!\\p{Nd})\\p{Nd}++(?![\\p{Alphabetic}\\p{M}\\p{Pc}\\xB2\\xB3\\xB9\\xBC-\\xBE])"
 #define THREES_FROM_RIGHT "\\A\\p{Nd}{1,3}(?=(?:\\p{Nd}{3})*+\\z)|(?!\\A)\\G\\p{Nd}{3}"
 
+/* The published forms of those that are other texts above. */
+#define BLOOM_PUBLISHED " ?[^(\\s|[.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
+#define KIMI_UPPER      "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+#define KIMI_LOWER      "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+#define KIMI_PUBLISHED                                                                                       \
+    "[\\p{Han}]+|" HEAD KIMI_UPPER "*" KIMI_LOWER "+" SUFFIX "?|" HEAD KIMI_UPPER "+" KIMI_LOWER "*" SUFFIX  \
+    "?|\\p{N}{1,3}|" SYMBOLS_AND_SPACES
+#define EXAONE_MOE_PUBLISHED                                                                                 \
+    SUFFIX "|" HEAD "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"          \
+           "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+#define SEED_PUBLISHED SUFFIX "|" LETTERS "|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" SPACES
+#define JAIS2_PUBLISHED                                                                                      \
+    SUFFIX "|" LETTERS "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|"          \
+           "\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|"     \
+           "\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"
+
 /* ---- The table ----------------------------------------------------------------------------------------- */
 
 static const tn_pretok_spec specs[] = {
@@ -129,14 +145,16 @@ static const tn_pretok_spec specs[] = {
                "grok-2"},
      .patterns = {QWEN2}},
     {.names = {"ufakzeka"}, .patterns = {LETTERS "|\\p{N}|" SYMBOLS_AND_SPACES}},
-    {.names = {"laguna"}, .patterns = {"\\n+", QWEN2}},
+    {.names = {"laguna"}, .published = {"[^\\n]+|[\\n]+", QWEN2}, .patterns = {"\\n+", QWEN2}},
     {.names = {"qwen35"}, .patterns = {QWEN35}, .nfc = true},
     {.names = {"gpt-4o", "llama4", "kanana2", "talkie", "gigachat", "minimax-m2"}, .patterns = {O200K}},
     {.names = {"granite-embed-multi-97m"}, .patterns = {O200K}, .ignore_merges = true},
     {.names = {"youtu"}, .patterns = {YOUTU_SCRIPTS, YOUTU}, .ignore_merges = true},
-    {.names = {"tiny_aya", "cohere2moe"}, .patterns = {WHOLE_NUMBER, THREES_FROM_RIGHT, O200K}},
+    {.names = {"tiny_aya", "cohere2moe"},
+     .published = {"\\d{1,3}(?=(?:\\d{3})*\\b)", O200K},
+     .patterns = {WHOLE_NUMBER, THREES_FROM_RIGHT, O200K}},
     {.names = {"tekken"}, .patterns = {TEKKEN}, .ignore_merges = true, .add_bos = true},
-    {.names = {"kimi-k2"}, .patterns = {KIMI}},
+    {.names = {"kimi-k2"}, .published = {KIMI_PUBLISHED}, .patterns = {KIMI}},
     {.names = {"deepseek-v3", "hunyuan-dense", "hy_v4", "joyai-llm"},
      .patterns = {"\\p{N}{1,3}", KANA_AND_HAN, DEEPSEEK3}},
     {.names = {"spark2_5"},
@@ -145,24 +163,27 @@ static const tn_pretok_spec specs[] = {
     {.names = {"deepseek-coder"}, .patterns = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CJK, DIGITS}},
     /* The fourth is published as \s+$, which tries every space of a run that is not at the end. */
     {.names = {"deepseek-llm"},
+     .published = {"[\\r\\n]", "\\s?" DEEPSEEK_LLM_LETTERS, DEEPSEEK_LLM_SYMBOLS, "\\s+$", CJK, DIGITS},
      .patterns = {"[\\r\\n]", "\\s?" DEEPSEEK_LLM_LETTERS, DEEPSEEK_LLM_SYMBOLS, "(?<!\\s)\\s++\\z", CJK,
                   DIGITS}},
     /* tiiuae/falcon-7b and Falcon3-7B-Base: ByteLevel comes before Digits there, so Digits sees the byte alphabet,
      * where B2, B3, B9 and BC to BE are digits too. */
     {.names = {"falcon"},
+     .published = {PUNCTUATION, GPT2, "\\p{N}+", "[0-9][0-9][0-9]"},
      .patterns = {PUNCTUATION, GPT2, "[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]+", "[0-9][0-9][0-9]"},
      .n_byte_patterns = 2},
     {.names = {"falcon3"},
+     .published = {PUNCTUATION, GPT2, DIGITS},
      .patterns = {PUNCTUATION, GPT2, "[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]"},
      .n_byte_patterns = 1,
      .ignore_merges = true,
      .add_bos = true},
-    {.names = {"bloom", "poro-chat", "gpt3-finnish"}, .patterns = {BLOOM}},
-    {.names = {"viking"}, .patterns = {BLOOM, DIGITS}},
-    {.names = {"exaone-moe"}, .patterns = {EXAONE_MOE}},
+    {.names = {"bloom", "poro-chat", "gpt3-finnish"}, .published = {BLOOM_PUBLISHED}, .patterns = {BLOOM}},
+    {.names = {"viking"}, .published = {BLOOM_PUBLISHED, DIGITS}, .patterns = {BLOOM, DIGITS}},
+    {.names = {"exaone-moe"}, .published = {EXAONE_MOE_PUBLISHED}, .patterns = {EXAONE_MOE}},
     {.names = {"bailingmoe", "bailingmoe2", "llada-moe"}, .patterns = {BAILING}},
-    {.names = {"seed-coder"}, .patterns = {SEED}},
-    {.names = {"jais-2"}, .patterns = {JAIS2}},
+    {.names = {"seed-coder"}, .published = {SEED_PUBLISHED}, .patterns = {SEED}},
+    {.names = {"jais-2"}, .published = {JAIS2_PUBLISHED}, .patterns = {JAIS2}},
     /* google/gemma-4: SentencePiece's alphabet, ranked merges. */
     {.names = {"gemma4", "sarvam-moe", "granite-embed-multi-311m"}, .marks_spaces = true, .add_bos = true},
     /* What llama.cpp's converter means by this name: punctuation apart, then GPT-2's, then digits in threes. */
@@ -177,6 +198,19 @@ const tn_pretok_spec *tn_pretok_find(const char *name) {
         for (const char *const *known = specs[i].names; *known; known++)
             if (strcmp(*known, name) == 0) return &specs[i];
     return NULL;
+}
+
+const tn_pretok_spec *tn_pretok_spec_at(size_t i) {
+    return i < sizeof specs / sizeof *specs ? &specs[i] : NULL;
+}
+
+/* The pattern of a stage; NULL for a kind that has none of its own. */
+const char *tn_stage_pattern(const tn_stage *stage) {
+    static const char *const patterns[] = {[TN_STAGE_GPT2] = GPT2,
+                                           [TN_STAGE_DIGITS] = DIGITS,
+                                           [TN_STAGE_DIGIT_RUNS] = "\\p{N}+",
+                                           [TN_STAGE_PUNCTUATION] = PUNCTUATION};
+    return stage->kind == TN_STAGE_SPLIT ? stage->pattern : patterns[stage->kind];
 }
 
 const char *tn_pretok_name(size_t i) {

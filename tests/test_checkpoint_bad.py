@@ -1,0 +1,387 @@
+"""Broken checkpoints: each gives one clean error that names the file, exit code 1, within time and memory, and leaves nothing
+behind. What is unusual but right is converted."""
+
+import json
+import os
+import pathlib
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import numpy as np
+
+    TESTS = pathlib.Path(__file__).resolve().parent
+    sys.path.insert(0, str(TESTS))
+    import checkpoints
+    import tiny
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+SECONDS = 20 if b"__asan_init" in pathlib.Path(tiny.tern()).read_bytes() else 2
+CHECKPOINT = checkpoints.Checkpoint.of(tiny.CASES["llama"])
+Q = "model.layers.1.self_attn.q_proj.weight"
+
+failures = []
+
+
+def check(good, what):
+    if not good:
+        failures.append(what)
+        print("  FAILED:", what)
+
+
+def run(folder, *options):
+    """(exit code, stderr, seconds); the output goes beside the folder."""
+    out = folder.parent / "out.gguf"
+    before = time.monotonic()
+    done = subprocess.run(
+        [tiny.tern(), "convert", str(folder), str(out), "-q", *options], capture_output=True, timeout=300
+    )
+    return done.returncode, done.stderr.decode(errors="replace"), time.monotonic() - before
+
+
+def left_behind(folder):
+    return [path.name for path in folder.parent.iterdir() if path != folder and path.is_file()]
+
+
+def expect_error(name, folder, *parts, options=()):
+    code, said, seconds = run(folder, *options)
+    lines = said.strip().splitlines()
+    check(code == 1 and len(lines) == 1 and lines[0].startswith("tern: error: "), f"{name}: exit {code}: {said[:500]}")
+    check(seconds < SECONDS, f"{name}: {seconds:.1f} s")
+    check(all(part in said for part in parts), f"{name}: expected {parts} in: {said.strip()[:300]}")
+    check(not left_behind(folder), f"{name}: left {left_behind(folder)}")
+
+
+def expect_good(name, folder, *options):
+    code, said, _ = run(folder, *options)
+    check(code == 0 and not said, f"{name}: exit {code}: {said[:300]}")
+    check(left_behind(folder) == ["out.gguf"], f"{name}: left {left_behind(folder)}")
+
+
+# ---- Files ----------------------------------------------------------------------------------------------------------
+
+
+def tensors(dtype="F32"):
+    return {name: (array, dtype) for name, array in CHECKPOINT.tensors.items()}
+
+
+def header_of(blob):
+    n = struct.unpack("<Q", blob[:8])[0]
+    return json.loads(blob[8 : 8 + n]), blob[8 + n :]
+
+
+def rewritten(change):
+    """The good file with its header's objects changed in place."""
+    header, data = header_of(checkpoints.safetensors(tensors()))
+    change(header)
+    return checkpoints.pack(json.dumps(header), data)
+
+
+def changed(name=Q, **fields):
+    def change(header):
+        header[name] |= fields
+
+    return rewritten(change)
+
+
+def without(field):
+    return rewritten(lambda header: header[Q].pop(field))
+
+
+def offsets(name=Q):
+    return header_of(checkpoints.safetensors(tensors()))[0][name]["data_offsets"]
+
+
+def moved(by_begin, by_end):
+    begin, end = offsets()
+    return changed(data_offsets=[begin + by_begin, end + by_end])
+
+
+def bad_files():
+    """(name, bytes of model.safetensors, parts of the message)"""
+    good = checkpoints.safetensors(tensors())
+    n = struct.unpack("<Q", good[:8])[0]
+    yield "empty file", b"", ("model.safetensors",)
+    yield "7 bytes", good[:7], ("model.safetensors",)
+    for size in (0, 7, 2**63, 2**64 - 1, len(good) + 1, 100 * 10**6 + 1):
+        yield f"header of {size} bytes", struct.pack("<Q", size) + good[8:], ("model.safetensors", "header")
+    for cut in (8, 9, 8 + n // 2, 8 + n - 1, 8 + n, len(good) - 1):
+        yield f"cut at byte {cut}", good[:cut], ("model.safetensors",)
+    yield "a byte behind the data", good + b"\0", ("behind the last tensor",)
+    yield "JSON of depth 100000", checkpoints.pack("[" * 100000), ("header",)
+    yield "deep in a tensor", checkpoints.pack('{"a":' + "[" * 100000), ("header",)
+    yield "deep metadata", checkpoints.pack('{"__metadata__":{"a":' + "{" * 100000), ("header",)
+    for text in ("", "{", "[]", "null", '{"a"', '{"a":}', '{"a":{}}', '{"a":{"dtype":"F32"', '{"a\\u00":{}}', "{}x", '{"":{}}'):
+        yield f"header {text!r}", checkpoints.pack(text), ("header",) if text not in ('{"a":{}}', '{"":{}}') else ()
+    yield "metadata that is no text", rewritten(lambda h: h["__metadata__"].update(a=1)), ("header",)
+    for span in ([], [0], [0, 4, 8]):
+        yield f"data_offsets of {len(span)}", changed(data_offsets=span), (Q,) if len(span) < 2 else ("numbers",)
+    begin, end = offsets()
+    yield "inverted offsets", changed(data_offsets=[end, begin]), (Q, "data_offsets")
+    yield "negative offset", changed(data_offsets=[-1, 4]), ("header",)
+    yield "offset of 2^64", changed(data_offsets=[0, 2**64]), ("header",)
+    yield "offset with a fraction", changed(data_offsets=[0.5, 4]), ("header",)
+    yield "overlap", moved(-64, -64), ("overlap",)
+    yield "the same data twice", changed(data_offsets=offsets(Q.replace(".1.", ".0."))), ("",)
+    yield "past the end", changed(data_offsets=[begin + len(good), end + len(good)]), (Q, "data_offsets")
+    header, data = header_of(good)
+    yield "a hole", checkpoints.pack(json.dumps(header | shifted(header, 64)), data + bytes(64)), ("hole",)
+    yield "span of another size", moved(0, 4), (Q, "bytes")
+    yield "shape of another size", changed(shape=[64, 63]), (Q,)
+    yield "a product that wraps", changed(shape=[2**32, 2**32]), (Q, "overflows")
+    yield "a size that wraps", changed(shape=[2**62, 1]), (Q, "overflows")
+    yield "nine dimensions", changed(shape=[1] * 7 + [64, 64]), ("8 numbers",)
+    yield "unknown type", changed(dtype="F12"), (Q, "F12")
+    yield "type that is no text", changed(dtype=4), ("header",)
+    for field in ("dtype", "shape", "data_offsets"):
+        yield f"no {field}", without(field), (Q, "expected dtype")
+    yield "unknown field", changed(stride=[1]), ("stride",)
+    doubled = json.dumps(header)[:-1] + f', "{Q}": {json.dumps(header[Q])}' + "}"
+    yield "tensor named twice", checkpoints.pack(doubled, data), ("",)
+    yield "name with an escape", rewritten(lambda h: h.update({"\x1b[31mred": h.pop(Q)})), ("printable",)
+    yield "weights of type I64", changed_type(), ("I64", "cannot be converted")
+    yield "wrong shape for the model", checkpoints.safetensors(tensors() | {Q: (np.zeros((32, 128), "f4"), "F32")}), (Q, "shape")
+    yield "a tensor missing", checkpoints.safetensors({k: v for k, v in tensors().items() if k != Q}), (Q, "missing")
+    yield "a tensor too many", checkpoints.safetensors(tensors() | {"what.is.this": (np.zeros(4, "f4"), "F32")}), ("what.is.this",)
+    for what, value in (("NaN", np.nan), ("infinity", np.inf)):
+        array = CHECKPOINT.tensors[Q].copy()
+        array[3, 5] = value
+        yield what, checkpoints.safetensors(tensors() | {Q: (array, "F32")}), ("blk.1.attn_q.weight", "finite")
+    array = np.where(np.arange(64) == 7, 1e6, 1.0).astype("f4") * np.ones((64, 1), "f4")
+    yield "too large for F16", checkpoints.safetensors(tensors() | {Q: (array, "F32")}), ("blk.1.attn_q.weight", "too large")
+
+
+def shifted(header, by):
+    """The entries behind Q, moved."""
+    begin = header[Q]["data_offsets"][0]
+    return {
+        name: entry | {"data_offsets": [at + by for at in entry["data_offsets"]]}
+        for name, entry in header.items()
+        if name != "__metadata__" and entry["data_offsets"][0] >= begin
+    }
+
+
+def changed_type():
+    return checkpoints.safetensors(tensors() | {Q: (np.zeros((64, 64), "i8"), "I64")})
+
+
+def test_files(folder):
+    CHECKPOINT.write(folder)
+    for name, blob, parts in bad_files():
+        (folder / "model.safetensors").write_bytes(blob)
+        expect_error(name, folder, *parts, options=("--type", "f16"))
+    (folder / "model.safetensors").unlink()
+    expect_error("no file", folder, "model.safetensors")
+    os.mkfifo(folder / "model.safetensors")
+    expect_error("a FIFO", folder, "FIFO")
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").mkdir()
+    expect_error("a directory", folder, "directory")
+
+
+def test_right(folder):
+    """Unusual but right."""
+    scalar = {"a.scalar.rotary_emb.inv_freq": (np.array(1.0, "f4"), "F32")}
+    empty = {"empty.rotary_emb.inv_freq": (np.zeros((0, 4), "f4"), "F32")}
+    expect_good("a scalar and an empty tensor", CHECKPOINT.write(folder, tensors=tensors() | scalar | empty))
+    header, data = header_of(checkpoints.safetensors(tensors()))
+    names = list(header)[::-1]
+    spaced = json.dumps({name: header[name] for name in names}, indent=1) + "  \n"
+    (folder / "model.safetensors").write_bytes(checkpoints.pack(spaced.replace("model.norm", "model.n\\u006frm"), data))
+    expect_good("another order, spaces, escapes", folder)
+
+
+# ---- Indexes --------------------------------------------------------------------------------------------------------
+
+
+def test_index(folder):
+    CHECKPOINT.write(folder, shards=3)
+    path = folder / "model.safetensors.index.json"
+    good = json.loads(path.read_text())
+
+    def expect(name, weight_map, *parts):
+        path.write_text(json.dumps(good | {"weight_map": weight_map}))
+        expect_error(name, folder, "index.json", *parts)
+
+    weights = good["weight_map"]
+    other = next(file for file in weights.values() if file != weights[Q])
+    for file in ("../out.safetensors", "/dev/zero", "..", ".", "", "a/b", "x\0y"):
+        expect(f"a shard at {file!r}", weights | {Q: file}, Q)
+    for value in (None, 3, [], {}):
+        expect(f"a shard that is {value!r}", weights | {Q: value}, Q)
+    expect("a tensor in another shard", weights | {Q: other}, Q)
+    expect("a tensor that is nowhere", weights | {"nowhere": other}, "nowhere")
+    expect("a tensor not listed", {k: v for k, v in weights.items() if k != Q}, Q)
+    expect("no tensors", {}, "weight_map")
+    expect("no map", [], "weight_map")
+    for text in ("", "[", "[]", "{}", "[" * 100000, '{"weight_map": {"a": "b", "a": "c"}}', "{" + '"a":{' * 3000):
+        path.write_text(text)
+        expect_error(f"an index {text[:20]!r}", folder, "index.json")
+    path.write_text(json.dumps(good | {"weight_map": weights | {Q: "gone.safetensors"}}))
+    expect_error("a shard missing", folder, "gone.safetensors")
+    shard = folder / weights[Q]
+    header, _ = header_of(shard.read_bytes())
+    extra = folder / other
+    extra_header, _ = header_of(extra.read_bytes())
+    both = {name: (CHECKPOINT.tensors[name], "F32") for name in [*extra_header, Q] if name != "__metadata__"}
+    path.write_text(json.dumps(good))
+    extra.write_bytes(checkpoints.safetensors(both))
+    expect_error("a tensor in two shards", folder, Q, "twice")
+
+
+# ---- Configurations -------------------------------------------------------------------------------------------------
+
+
+def test_config(folder):
+    for key in ("architectures", "num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size", "rms_norm_eps"):
+        CHECKPOINT.write(folder, config={key: None})
+        expect_error(f"no {key}", folder, "config.json")
+    wrong = [
+        {"architectures": ["NewForCausalLM"]},
+        {"architectures": "LlamaForCausalLM"},
+        {"architectures": [3]},
+        {"num_hidden_layers": 0},
+        {"num_hidden_layers": 513},
+        {"num_hidden_layers": 2**40},
+        {"num_hidden_layers": 1.5},
+        {"num_hidden_layers": "3"},
+        {"num_hidden_layers": {}},
+        {"num_attention_heads": 3},
+        {"num_key_value_heads": [1, 1]},
+        {"vocab_size": 0},
+        {"vocab_size": 2**40},
+        {"vocab_size": 20},
+        {"hidden_size": -64},
+        {"hidden_act": "gelu"},
+        {"rms_norm_eps": 0},
+        {"rope_parameters": {"rope_type": "magic", "rope_theta": 10000.0}},
+        {"rope_parameters": {"rope_type": "llama3", "rope_theta": 10000.0}},
+        {"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.0}},
+        {"rope_parameters": {"rope_theta": -1.0}},
+        {"quantization_config": {"quant_method": "gptq"}},
+        {"num_hidden_layers": 4},
+        {"num_hidden_layers": 2},
+    ]
+    for config in wrong:
+        CHECKPOINT.write(folder, config=config)
+        expect_error(f"config {config}", folder)
+    for text in (b"", b"{", b"[]", b"\xff\xfe", b'{"a": 1, "a": 2}', b"[" * 200000, b'{"a":' * 200000):
+        CHECKPOINT.write(folder, files={"config.json": text})
+        expect_error(f"config.json {text[:12]!r}", folder, "config.json")
+    CHECKPOINT.write(folder, files={"config.json": None})
+    expect_error("no config.json", folder, "config.json")
+
+
+def values(folder):
+    import gguf
+
+    reader = gguf.GGUFReader(folder.parent / "out.gguf")
+    return {k: f.contents() for k, f in reader.fields.items() if k.startswith("llama.") or k.startswith("tokenizer.ggml.e")}
+
+
+def test_old_forms(folder):
+    """Configurations as they were written before transformers 5 say the same."""
+    scaling = {"rope_type": "linear", "factor": 4.0}
+    forms = [
+        {"rope_parameters": {"rope_theta": 20000.0} | scaling},
+        {"rope_parameters": None, "rope_theta": 20000.0, "rope_scaling": scaling},
+        {"rope_parameters": None, "rope_theta": 20000.0, "rope_scaling": {"type": "linear", "factor": 4.0}},
+        {"rope_parameters": None, "rope_theta": 20000.0, "rope_scaling": scaling | {"type": "linear"}},
+    ]
+    seen = []
+    for config in forms:
+        expect_good(f"{config}", CHECKPOINT.write(folder, config=config))
+        seen.append(values(folder))
+        (folder.parent / "out.gguf").unlink()
+    check(seen[0]["llama.rope.scaling.factor"] == 4.0, f"no scaling: {seen[0]}")
+    check(all(form == seen[0] for form in seen), f"forms differ: {seen}")
+    plain = {"rope_parameters": None, "rope_scaling": None, "rope_theta": 20000.0}
+    expect_good("rope_scaling null", CHECKPOINT.write(folder, config=plain))
+    found = values(folder)
+    check("llama.rope.scaling.type" not in found and found["llama.rope.freq_base"] == 20000.0, f"rope_scaling null: {found}")
+
+
+# ---- Tokenizers -----------------------------------------------------------------------------------------------------
+
+
+def test_tokenizer(folder):
+    tokenizer, config = checkpoints.byte_level(300)
+
+    def changed(**fields):
+        return {"tokenizer.json": tokenizer | fields}
+
+    model = tokenizer["model"]
+    bad = {
+        "no vocabulary": changed(model={"type": "BPE"}),
+        "another model": changed(model=model | {"type": "Magic"}),
+        "ids that are texts": changed(model=model | {"vocab": {"a": "b"}}),
+        "an id outside": changed(model=model | {"vocab": model["vocab"] | {"zz": 300}}),
+        "a negative id": changed(model=model | {"vocab": model["vocab"] | {"zz": -1}}),
+        "merges of three": changed(model=model | {"merges": [["a", "b", "c"]]}),
+        "merges of numbers": changed(model=model | {"merges": [[1, 2]]}),
+        "an added token outside": changed(added_tokens=[{"id": 2**40, "content": "x"}]),
+        "an added token without text": changed(added_tokens=[{"id": 1}]),
+        "an unknown pre-tokenizer": changed(pre_tokenizer={"type": "Magic"}),
+        "an unknown pattern": changed(
+            pre_tokenizer={"type": "Split", "pattern": {"Regex": "a+"}, "behavior": "Isolated", "invert": False}
+        ),
+        "a normalizer": changed(normalizer={"type": "NFKC"}),
+        "no file": {"tokenizer.json": None},
+        "a long list": {"tokenizer.json": "[" + "0," * 100 + "0]"},
+        "too many values": {"tokenizer.json": "[" + "[]," * 3_000_000 + "0]"},
+        "a bad token id": {"tokenizer_config.json": config | {"added_tokens_decoder": {"x": {"content": "a"}}}, "tokenizer.model": b""},
+        "a model cut short": {"tokenizer.model": checkpoints.sentencepiece(80)[:500]},
+        "a model of zeros": {"tokenizer.model": bytes(1000)},
+        "a model of ones": {"tokenizer.model": b"\xff" * 1000},
+    }
+    for name, files in bad.items():
+        CHECKPOINT.write(folder, files=files)
+        expect_error(f"tokenizer: {name}", folder)
+        (folder / "tokenizer.model").unlink(missing_ok=True)
+    CHECKPOINT.write(folder, files=bad["an unknown pattern"])
+    expect_good("--pre names the pre-tokenizer", folder, "--pre", "llama-bpe")
+
+
+def test_in_the_way(folder):
+    CHECKPOINT.write(folder)
+    shard = folder / "model.safetensors"
+    before = shard.read_bytes()
+    for name, path in (("by its path", shard), ("by a link", folder / "link")):
+        if not path.exists():
+            path.symlink_to(shard)
+        done = subprocess.run([tiny.tern(), "convert", folder, path], capture_output=True, text=True)
+        check(done.returncode == 1 and "file of the checkpoint" in done.stderr, f"onto itself {name}: {done.stderr}")
+        check(shard.read_bytes() == before, f"onto itself {name}: changed the source")
+    done = subprocess.run([tiny.tern(), "convert", folder, folder / "gone" / "x.gguf"], capture_output=True, text=True)
+    check(done.returncode == 1, f"into a folder that is not there: {done.stderr}")
+    out = folder.parent / "out.gguf"
+    out.write_text("precious")
+    (folder / "model.safetensors").write_bytes(before[:-1])
+    done = subprocess.run([tiny.tern(), "convert", folder, out], capture_output=True, text=True)
+    check(done.returncode == 1 and out.read_text() == "precious", "a failure touched what stood at the output")
+    for arguments in ([], [folder], [folder, out, "x"], [folder, out, "--type", "q4_0"], ["", out]):
+        done = subprocess.run([tiny.tern(), "convert", *arguments], capture_output=True, text=True)
+        check(done.returncode == 2, f"{arguments}: exit {done.returncode}: {done.stderr}")
+
+
+def main():
+    for test in (test_files, test_right, test_index, test_config, test_old_forms, test_tokenizer, test_in_the_way):
+        with tempfile.TemporaryDirectory() as name:
+            try:
+                test(pathlib.Path(name) / "checkpoint")
+            except Exception as error:  # noqa: BLE001
+                check(False, f"{test.__name__}: {type(error).__name__}: {error}")
+        print(test.__name__, "done")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+    print(f"{len(failures)} failures, at most {peak} MiB")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""tern convert: checkpoints of every architecture become files that compute what transformers computes from the checkpoint, and
+whose metadata and tensors are those that llama.cpp's converter writes.
+
+The second needs that converter: TERN_CONVERTER is its convert_hf_to_gguf.py, TERN_CONVERTER_PYTHON a Python with its packages. It
+recognizes pre-tokenizers by hashes that no vocabulary of a few dozen tokens has, so that it is told the name."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+try:
+    import gguf
+    import numpy as np
+
+    TESTS = pathlib.Path(__file__).resolve().parent
+    sys.path.insert(0, str(TESTS))
+    import checkpoints
+    import tiny
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+# As in test_architectures.py and test_golden.py.
+LIMIT = 3e-5
+CONVERTER = os.environ.get("TERN_CONVERTER")
+
+failures = []
+
+
+def check(good, what):
+    if not good:
+        failures.append(what)
+        print("  FAILED:", what)
+
+
+def convert(folder, out, *options):
+    """(exit code, what it said)"""
+    command = [tiny.tern(), "convert", str(folder), str(out), "-q", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stderr.strip()
+
+
+def read(path):
+    """({key: value}, {name: (type, shape, bytes)})"""
+    reader = gguf.GGUFReader(path)
+    keys = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+    types = {name: field.types[0].name for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+    tensors = {t.name: (t.tensor_type.name, [int(n) for n in t.shape], np.array(t.data)) for t in reader.tensors}
+    return {name: (types[name], value) for name, value in keys.items()}, tensors
+
+
+# ---- Against transformers -------------------------------------------------------------------------------------------
+
+
+def test_logits(case, folder):
+    checkpoint = checkpoints.Checkpoint.of(case)
+    path = folder / "model.gguf"
+    code, said = convert(checkpoint.write(folder / case.name), path, "--type", "f32")
+    check(code == 0 and not said, f"{case.name}: exit {code}: {said}")
+    if code:
+        return
+    rows = tiny.logits(path, checkpoint.ids, "--all", "--kv", "f32", n_vocab=checkpoint.n_vocab)
+    difference = tiny.relative(rows, checkpoint.golden)
+    check(difference <= LIMIT, f"{case.name}: differs from transformers by {difference:.1e}, limit {LIMIT:.0e}")
+    print(f"{case.name:20} {difference:9.1e}")
+
+
+# ---- Against llama.cpp's converter ----------------------------------------------------------------------------------
+
+# Keys that only our files have: windows of Mistral and StarCoder 2, an unusual pattern of windows, bases that are not 10000, ends
+# of a turn that generation_config.json names, and the unknown token of a tokenizer.model without a tokenizer.json.
+OURS_ALONE = re.compile(r"(llama|starcoder2)\.attention\.sliding_window|gemma3\.attention\.sliding_window_pattern|.*\.rope\.freq_base|tokenizer\.ggml\.(eot|eom|unknown)_token_id")
+# Keys whose values may differ: names of pre-tokenizers with the same rules, the name of the folder.
+DIFFERENT = {"tokenizer.ggml.pre", "general.name"}
+
+
+def close(a, b):
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or abs(a - b) <= 1e-6 * abs(b)
+    return a == b
+
+
+def theirs(folder, out, dtype):
+    python = os.environ.get("TERN_CONVERTER_PYTHON", sys.executable)
+    driver = (
+        "import sys, runpy; sys.path[:0] = [sys.argv[1].rpartition('/')[0], sys.argv[1].rpartition('/')[0] + '/gguf-py'];"
+        "import conversion.base as b; b.TextModel.get_vocab_base_pre = lambda self, tokenizer: 'llama-bpe';"
+        "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    command = [python, "-c", driver, CONVERTER, str(folder), "--outfile", str(out), "--outtype", dtype]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise RuntimeError("their converter: " + done.stderr.strip()[-600:])
+
+
+def compare_keys(name, ours, reference):
+    for key, value in reference.items():
+        if key in DIFFERENT or key == "general.architecture":
+            continue
+        mine = ours.get(key)
+        check(mine is not None, f"{name}: key {key} = {value} is missing")
+        if mine is not None:
+            same = mine[0] == value[0] and close(mine[1], value[1])
+            check(same, f"{name}: key {key} is {str(mine)[:300]}, expected {str(value)[:300]}")
+    for key in ours.keys() - reference.keys():
+        check(OURS_ALONE.fullmatch(key), f"{name}: key {key} = {str(ours[key])[:300]} is in ours alone")
+
+
+def compare_tensors(name, ours, reference):
+    check(ours.keys() == reference.keys(), f"{name}: other tensors: {sorted(ours.keys() ^ reference.keys())}")
+    for tensor in ours.keys() & reference.keys():
+        mine, other = ours[tensor], reference[tensor]
+        check(mine[:2] == other[:2], f"{name}: {tensor} is {mine[:2]}, expected {other[:2]}")
+        if tensor == "rope_freqs.weight":  # single precision there, double here
+            check(np.allclose(mine[2], other[2], rtol=2e-6), f"{name}: {tensor}: {mine[2]} {other[2]}")
+        else:
+            check(mine[2].tobytes() == other[2].tobytes(), f"{name}: {tensor}: other bytes")
+
+
+# Their converter reads no other context length.
+THEIR_CONFIG = {
+    "hunyuan-dense": {"max_position_embeddings": 32768},
+    "gpt2": {"n_ctx": 64},
+    "cohere2": {"rotary_pct": 1.0},
+    "gptneox": {"rotary_pct": 0.5},
+    "gptneox-sequential": {"rotary_pct": 0.5},
+}
+
+
+CARD = """---
+license: [mit, apache-2.0]
+license_name: two
+language:
+- en
+- no
+tags: [tiny, test]
+pipeline_tag: text-generation
+base_model:
+- some-lab/Base-Model-v2-1B
+- https://huggingface.co/other/Thing
+- https://example.org/x
+datasets: org/some-data
+---
+# A model
+"""
+
+
+def test_converter(case, folder, dtype="f32", stored="F32"):
+    checkpoint = checkpoints.Checkpoint.of(case)
+    name = f"{case.name} {stored} to {dtype}"
+    name_of_folder = folder / "Model-7B-Instruct"
+    source = checkpoint.write(name_of_folder, stored, shards=2, config=THEIR_CONFIG.get(case.name), files={"README.md": CARD})
+    theirs(source, folder / "theirs.gguf", dtype)
+    code, said = convert(source, folder / "ours.gguf", "--type", dtype)
+    check(code == 0, f"{name}: exit {code}: {said}")
+    if code:
+        return
+    (keys, tensors), (their_keys, their_tensors) = read(folder / "ours.gguf"), read(folder / "theirs.gguf")
+    compare_keys(name, keys, their_keys)
+    compare_tensors(name, tensors, their_tensors)
+    print(f"{name:36} {len(their_keys)} keys, {len(their_tensors)} tensors as llama.cpp's converter writes them")
+
+
+def guarded(function, *arguments):
+    """A run that fails is a failure of its test, and the others still run."""
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            function(*arguments, pathlib.Path(name))
+    except Exception as error:  # noqa: BLE001
+        check(False, f"{function.__name__} {getattr(arguments[0], 'name', '') if arguments else ''}: {type(error).__name__}: {error}")
+
+
+def main():
+    chosen = [case for case in checkpoints.cases() if not sys.argv[1:] or case.name in sys.argv[1:]]
+    for case in chosen:
+        guarded(test_logits, case)
+    if CONVERTER:
+        for case in chosen:
+            guarded(test_converter, case)
+        for stored, dtype in (("BF16", "bf16"), ("F32", "f16"), ("F16", "auto"), ("BF16", "auto"), ("F32", "q8_0")):
+            guarded(lambda folder, d=dtype, s=stored: test_converter(chosen[0], folder, d, s))
+    else:
+        print("not compared with llama.cpp's converter: TERN_CONVERTER is not set")
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""tern convert, the parts that tests/test_convert.py does not reach without llama.cpp's converter: which pre-tokenizer a
+tokenizer.json has, SentencePiece in both its forms, special tokens, chat templates, sampling defaults, 8-bit weights, names."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import gguf
+    import numpy as np
+    import tokenizers
+
+    TESTS = pathlib.Path(__file__).resolve().parent
+    sys.path.insert(0, str(TESTS))
+    import checkpoints
+    import tiny
+    import tokenizer_rules
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+CHECKPOINT = checkpoints.Checkpoint.of(tiny.CASES["llama"])
+K = "tokenizer.ggml."
+
+failures = []
+
+
+def check(good, what):
+    if not good:
+        failures.append(what)
+        print("  FAILED:", what)
+
+
+def convert(folder, *options):
+    """(metadata, tensors as arrays) of the converted checkpoint; None and what was said where that failed."""
+    out = folder.parent / "out.gguf"
+    done = subprocess.run([tiny.tern(), "convert", folder, out, "-q", *options], capture_output=True, text=True)
+    if done.returncode:
+        return None, done.stderr.strip()
+    reader = gguf.GGUFReader(out)
+    return {k: f.contents() for k, f in reader.fields.items()}, {t.name: (np.array(t.data), t.tensor_type.name) for t in reader.tensors}
+
+
+# ---- Pre-tokenizers -------------------------------------------------------------------------------------------------
+
+
+def test_pre_tokenizers(folder):
+    """The published stages of every rule are found under a name of that rule."""
+    plain, _ = checkpoints.byte_level(300)
+    for names, rule in tokenizer_rules.GROUPS:
+        model = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=rule.ignore_merges))
+        rule.apply(model)
+        published = json.loads(model.to_str())
+        changed = {key: published[key] for key in ("normalizer", "pre_tokenizer")}
+        changed["model"] = plain["model"] | {"ignore_merges": rule.ignore_merges}
+        keys, said = convert(CHECKPOINT.write(folder, files={"tokenizer.json": plain | changed}))
+        check(keys and keys[K + "pre"] in names.split(), f"{names}: found {keys and keys[K + 'pre']} {said if not keys else ''}")
+    stages = plain["pre_tokenizer"]["pretokenizers"]
+    removed = [stages[0] | {"behavior": "Removed", "invert": True}, stages[1]]
+    one = {"type": "Sequence", "pretokenizers": removed}
+    keys, said = convert(CHECKPOINT.write(folder, files={"tokenizer.json": plain | {"pre_tokenizer": one}}))
+    check(keys and keys[K + "pre"] == "llama-bpe", f"removed and inverted: {said if not keys else keys[K + 'pre']}")
+
+
+# ---- SentencePiece --------------------------------------------------------------------------------------------------
+
+
+def test_sentencepiece_model(folder):
+    import sentencepiece
+
+    blob = checkpoints.sentencepiece(80)
+    reference = sentencepiece.SentencePieceProcessor(model_proto=blob)
+    config = checkpoints.sentencepiece_config(300)
+    added = {"tokenizer.json": None, "tokenizer.model": blob, "tokenizer_config.json": config, "added_tokens.json": {"<extra>": 200}}
+    keys, said = convert(CHECKPOINT.write(folder, files=added))
+    (folder / "tokenizer.model").unlink()
+    check(keys, f"tokenizer.model: {said if not keys else ''}")
+    if not keys:
+        return
+    tokens, scores, types = keys[K + "tokens"], keys[K + "scores"], keys[K + "token_type"]
+    check(keys[K + "model"] == "llama" and len(tokens) == len(scores) == len(types) == 300, "tokenizer.model: its shape")
+    for i in range(3, reference.vocab_size()):
+        same = tokens[i] == reference.id_to_piece(i) and scores[i] == np.float32(reference.get_score(i))
+        check(same, f"piece {i}: {tokens[i]!r} {scores[i]}, expected {reference.id_to_piece(i)!r} {reference.get_score(i)}")
+    check(types[:3] == [3, 3, 3] and scores[:3] == [-1000.0] * 3, f"special tokens: {types[:3]} {scores[:3]}")
+    check((tokens[200], types[200]) == ("<extra>", 4), f"added_tokens.json: {tokens[200]!r} {types[200]}")
+    check((tokens[297], types[297]) == ("<|im_end|>", 3), f"a control token: {tokens[297]!r} {types[297]}")
+    check((tokens[298], types[298]) == ("a b", 4), f"a user's token: {tokens[298]!r} {types[298]}")
+    check((tokens[299], types[299]) == ("[PAD299]", 5), f"what has no token: {tokens[299]!r} {types[299]}")
+    ids = [keys[K + f"{name}_token_id"] for name in ("bos", "eos", "unknown")]
+    check(ids == [1, 2, 0], f"ids of special tokens {ids}")
+    check(keys[K + "add_bos_token"] is True and keys[K + "add_eos_token"] is False, "add_bos_token, add_eos_token")
+
+
+def test_sentencepiece_json(folder):
+    """A tokenizer.json with byte fallback merges as `tokenizers` does."""
+    letters = list("abcdefghijklmnopqrstuvwxyz.,") + ["\u2581"]
+    tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)] + letters
+    merges = [("t", "h"), ("\u2581", "th"), ("i", "n"), ("\u2581th", "e")]
+    tokens += ["".join(pair) for pair in merges]
+    model = tokenizers.Tokenizer(
+        tokenizers.models.BPE(
+            vocab={t: i for i, t in enumerate(tokens)}, merges=merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True
+        )
+    )
+    model.normalizer = tokenizers.normalizers.Sequence(
+        [tokenizers.normalizers.Prepend("\u2581"), tokenizers.normalizers.Replace(" ", "\u2581")]
+    )
+    model.add_special_tokens(["<unk>", "<s>", "</s>"])
+    config = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "add_bos_token": False, "add_eos_token": False}
+    files = {"tokenizer.json": model.to_str(), "tokenizer_config.json": config}
+    keys, said = convert(CHECKPOINT.write(folder, files=files))
+    check(keys, f"byte fallback: {said if not keys else ''}")
+    if not keys:
+        return
+    check(keys[K + "model"] == "llama" and keys[K + "add_space_prefix"] is True, "byte fallback: its kind")
+    check(keys[K + "token_type"][:4] == [2, 3, 3, 6], f"byte fallback: types {keys[K + 'token_type'][:4]}")
+    for text in ("the inn", "then, in the thin.", "a\u00e9 the\n", "th  in"):
+        done = subprocess.run(
+            [tiny.tern(), "tokenize", "-m", folder.parent / "out.gguf"], input=text.encode(), capture_output=True
+        )
+        found, expected = done.stdout.decode().split(), [str(i) for i in model.encode(text, add_special_tokens=False).ids]
+        check(found == expected, f"byte fallback: {text!r} gives {found}, expected {expected}")
+
+
+# ---- Special tokens, templates, sampling ----------------------------------------------------------------------------
+
+
+def test_special(folder):
+    tokenizer, config = checkpoints.byte_level(300, pairs=True)
+    first = tokenizer["added_tokens"][0]["id"]
+    generation = {"eos_token_id": [first + 1, first + 2, first + 3], "temperature": 0.6, "top_k": 20, "top_p": 0.95, "repetition_penalty": 1.05}
+    files = {"tokenizer.json": tokenizer, "generation_config.json": generation}
+    keys, said = convert(CHECKPOINT.write(folder, files=files))
+    check(keys, f"special tokens: {said if not keys else ''}")
+    expected = {
+        K + "model": "gpt2",
+        K + "bos_token_id": first,
+        K + "eos_token_id": first + 1,
+        K + "eot_token_id": first + 2,
+        K + "eom_token_id": first + 3,
+        K + "padding_token_id": first + 2,
+        K + "add_bos_token": True,
+        "tokenizer.chat_template": config["chat_template"],
+        "general.sampling.temp": float(np.float32(0.6)),
+        "general.sampling.top_k": 20,
+        "general.sampling.top_p": float(np.float32(0.95)),
+        "general.sampling.penalty_repeat": float(np.float32(1.05)),
+        "general.type": "model",
+        "general.quantization_version": 2,
+        "general.file_type": 1,
+    }
+    for key, value in expected.items():
+        check(keys and keys.get(key) == value, f"{key}: {keys and keys.get(key)!r}, expected {value!r}")
+    types = keys[K + "token_type"][first : first + 5]
+    check(types == [3, 3, 3, 4, 5], f"types of added tokens {types}")
+    check(keys[K + "merges"][0] == " ".join(tokenizer["model"]["merges"][0]), "merges as pairs")
+
+
+def test_templates(folder):
+    _, config = checkpoints.byte_level(300)
+    inline = config.pop("chat_template")
+    several = [{"name": "default", "template": inline}, {"name": "tool-use", "template": "T"}]
+
+    def found(**files):
+        names = {"jinja": "chat_template.jinja", "json": "chat_template.json", "config": "tokenizer_config.json"}
+        CHECKPOINT.write(folder, files={"tokenizer_config.json": config} | {names[k]: v for k, v in files.items()})
+        keys, said = convert(folder)
+        for name in ("chat_template.jinja", "chat_template.json"):
+            (folder / name).unlink(missing_ok=True)
+        return {k: v for k, v in (keys or {"error": said}).items() if "template" in k or k == "error"}
+
+    key = "tokenizer.chat_template"
+    check(found() == {}, "no template")
+    check(found(jinja="{{ x }}\n") == {key: "{{ x }}\n"}, "chat_template.jinja")
+    check(found(json={"chat_template": "{{ y }}"}) == {key: "{{ y }}"}, "chat_template.json")
+    check(found(config=config | {"chat_template": inline}, jinja="no") == {key: inline}, "inline, and a file too")
+    both = found(config=config | {"chat_template": several})
+    check(both == {key: inline, key + ".tool_use": "T", key + "s": ["tool_use"]}, f"several templates: {both}")
+
+
+# ---- 8-bit weights --------------------------------------------------------------------------------------------------
+
+
+def e4m3(codes):
+    """The published format: bias 7, no infinity, 7f is NaN."""
+    sign, exponent, mantissa = np.where(codes & 128, -1.0, 1.0), (codes >> 3 & 15).astype(int), (codes & 7).astype(float)
+    return sign * np.where(exponent > 0, (1 + mantissa / 8) * 2.0 ** (exponent - 7), mantissa / 8 * 2.0**-6)
+
+
+def e5m2(codes):
+    return (codes.astype(np.uint16) << 8).view(np.float16).astype(float)
+
+
+def random_codes(label, shape, limit):
+    codes = (tiny.random_ints(label, int(np.prod(shape))) & np.uint64(0xFF)).astype(np.uint8).reshape(shape)
+    return np.where((codes & 0x7F) >= limit, codes & 0x83, codes).astype(np.uint8)  # no NaN, no infinity
+
+
+def test_8_bits(folder):
+    name, out = "model.layers.0.mlp.gate_proj.weight", "blk.0.ffn_gate.weight"
+    plain = {k: (a, "F32") for k, a in CHECKPOINT.tensors.items()}
+    shape = CHECKPOINT.tensors[name].shape
+    block = (40, 48)
+    grid = tuple(-(-n // size) for n, size in zip(shape, block))
+    scales = {
+        "blocks": np.abs(tiny.random_normal("blocks", grid)) + np.float32(0.1),
+        "rows": np.abs(tiny.random_normal("rows", (shape[0], 1))) + np.float32(0.1),
+        "one": np.array(0.37, "f4"),
+        "one in a list": np.array([0.37], "f4"),
+    }
+    for kind, decode, limit in (("F8_E4M3", e4m3, 0x7F), ("F8_E5M2", e5m2, 0x7C)):
+        codes = random_codes(kind, shape, limit)
+        for what, scale in scales.items():
+            suffix, method = ("_scale_inv", "fp8") if what == "blocks" else ("_scale", "compressed-tensors")
+            config = {"quantization_config": {"quant_method": method, "weight_block_size": list(block)}}
+            tensors = plain | {name: (codes, kind), name + suffix: (scale, "F32")}
+            keys, found = convert(CHECKPOINT.write(folder, config=config, tensors=tensors), "--type", "f32")
+            full = scale.reshape(-1)[0] if scale.size == 1 else np.repeat(scale, 1 if what == "rows" else block[0], 0)
+            if what == "blocks":
+                full = np.repeat(full, block[1], 1)[: shape[0], : shape[1]]
+            expected = (decode(codes).astype("f4") * full).astype("f4")
+            good = keys and np.array_equal(found[out][0], expected)
+            check(good, f"{kind}, scales of {what}: {found if not keys else 'other weights'}")
+    wrong = plain | {name: (codes, kind), name + "_scale_inv": (np.ones((3, 3), "f4"), "F32")}
+    config = {"quantization_config": {"quant_method": "fp8", "weight_block_size": list(block)}}
+    keys, said = convert(CHECKPOINT.write(folder, config=config, tensors=wrong))
+    check(not keys and "_scale_inv" in said, f"scales of another shape: {said if not keys else 'accepted'}")
+
+
+# ---- Names ----------------------------------------------------------------------------------------------------------
+
+
+def test_names(folder):
+    """As the gguf package takes a folder's name apart."""
+    n_params = sum(a.size for a in CHECKPOINT.tensors.values())
+    names = "Meta-Llama-3.1-8B-Instruct SmolLM2-135M-Instruct gemma-3-270m-it qwen2.5-0.5b phi bloom-7b1 tiny-100K-chat-v1.0 a-8x7B-x"
+    for name in names.split():
+        place = folder / name
+        keys, said = convert(CHECKPOINT.write(place))
+        expected = gguf.Metadata.apply_metadata_heuristic(gguf.Metadata(), None, None, place, n_params)
+        for field in ("name", "basename", "finetune", "version"):
+            found = keys and keys.get(f"general.{field}")
+            check(found == getattr(expected, field), f"{name}: {field} {found!r}, expected {getattr(expected, field)!r}")
+        label = expected.size_label or gguf.size_label(n_params, n_params, 0, 0)
+        check(keys and keys.get("general.size_label") == label, f"{name}: size {keys and keys.get('general.size_label')}, expected {label}")
+
+
+def main():
+    tests = [value for name, value in globals().items() if name.startswith("test_")]
+    for test in tests:
+        with tempfile.TemporaryDirectory() as name:
+            try:
+                test(pathlib.Path(name) / "checkpoint")
+            except Exception as error:  # noqa: BLE001
+                check(False, f"{test.__name__}: {type(error).__name__}: {error}")
+        print(test.__name__, "done")
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
