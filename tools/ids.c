@@ -9,7 +9,7 @@
 int tn_ids_parse(const tn_options *options, tn_ids *out) {
     static const char spaces[] = " \t\n";
     char *copy = strdup(options->ids);
-    out->ids = calloc(strlen(options->ids) / 2 + 1, sizeof *out->ids);
+    *out = (tn_ids){.ids = calloc(strlen(options->ids) / 2 + 1, sizeof *out->ids)};
     int exit_code = copy && out->ids ? TN_EXIT_DONE : tn_cli_fail("cannot read --ids: out of memory");
     char *rest = NULL;
     char *word = exit_code ? NULL : strtok_r(copy, spaces, &rest);
