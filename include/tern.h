@@ -101,8 +101,8 @@ typedef struct tern_model_info {
     uint32_t n_ctx_train; /* longest sequence the model was made for; 0 unless opened whole, as the rest */
     uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim;
     const char *tokenizer; /* "gpt2/smollm" */
-    bool encoder; /* it has no logits: every token sees the whole text, whose embedding is the result */
-    tern_pooling pooling; /* how tern_embed makes one vector of a text unless told otherwise */
+    bool encoder;          /* every token sees the whole text, which is computed at once */
+    tern_pooling pooling;  /* how tern_embed makes one vector of a text unless told otherwise */
 } tern_model_info;
 
 TERN_API void tern_model_info_get(const tern_model *model, tern_model_info *info);
@@ -172,7 +172,7 @@ typedef struct tern_session_options {
         pin; /* bind each thread that the session starts to a processor of its own; the caller's thread stays free */
     bool
         embeddings; /* instead of logits keep the rows that they are made of, for tern_embed; n_outputs is then n_batch.
-                     * Encoders have nothing else, and their batch is the whole context. */
+                     * Most encoders have nothing else. The batch of an encoder is the whole context. */
 } tern_session_options;
 
 TERN_API void tern_session_options_defaults(tern_session_options *options);
@@ -227,7 +227,7 @@ typedef struct tern_embed_options {
 TERN_API void tern_embed_options_defaults(tern_embed_options *options);
 
 /* The vectors of a text that fits the context: one, or with TERN_POOLING_NONE one for each token, of *width floats, one behind
- * the other. The session must keep embeddings (or the model be an encoder); what it held before is dropped. *vectors is freed
+ * the other. The session must keep embeddings (or the model have nothing else); what it held before is dropped. *vectors is freed
  * by the caller with tern_free. */
 TERN_API tern_status tern_embed(tern_session *session, const char *text, size_t n,
                                 const tern_embed_options *options, float **vectors, size_t *n_vectors,

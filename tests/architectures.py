@@ -346,6 +346,17 @@ def nomic_tensors(case, name, array):
     return [(name, array)]
 
 
+JINA_BERT = BERT | {"hidden_size": 96, "num_attention_heads": 6, "qk_norm": False}
+
+
+def apart(case, name, array):
+    """Older files: gate and up are two tensors."""
+    if "gated_layers" not in name:
+        return [(name, array)]
+    gate, up = np.split(array, 2)
+    return [(name.replace("gated_layers", "gated_layers_w"), gate), (name.replace("gated_layers", "gated_layers_v"), up)]
+
+
 def under_model(case, name, array):
     return [("model." + name, array)]
 
@@ -910,6 +921,44 @@ CASES = [
         },
         norm_mean=0.0,
         n_ids=100,
+        embeds=True,
+        ahead=True,
+    ),
+    Case(
+        "jina-bert-v2",
+        "jina-bert-v2",
+        "JinaBertModel",
+        JINA_BERT,
+        bert_keys,
+        features={
+            "norm epsilon": {"layer_norm_eps": 1e-1},
+            "types": "token_type_embeddings",
+            "norm behind the MLP": "mlp.layernorm",
+        },
+        n_ids=100,
+        embeds=True,
+        ahead=True,
+    ),
+    Case(
+        "jina-bert-v2-code",
+        "jina-bert-v2",
+        "JinaBertModel",
+        JINA_BERT | {"qk_norm": True},
+        bert_keys,
+        apart,
+        features={"norms of q": "layer_norm_q", "norms of k": "layer_norm_k", "second norm": "layer_norm_1"},
+        embeds=True,
+        ahead=True,
+    ),
+    Case(
+        "eurobert",
+        "eurobert",
+        "EuroBertModel",
+        COMMON | rope() | {"rms_norm_eps": 1e-3, "pad_token_id": 0, "use_cache": False},
+        bert_keys,
+        under_model,
+        features=LLAMA_FEATURES,
+        n_ids=70,
         embeds=True,
         ahead=True,
     ),

@@ -77,6 +77,8 @@ TOKENIZER_TABLES = {
     "src/text/pretok_table.c",
     "src/text/tokenizer_load.c",
     "src/convert/vocab_json.c",
+    "src/convert/vocab_pre.c",
+    "src/convert/vocab_special.c",
     "src/convert/vocab_spm.c",
 }
 

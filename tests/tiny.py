@@ -92,6 +92,7 @@ class Case:
     linear: float = 0.0  # linear rope scaling: positions divided by this; 0: none
     llama3: tuple = ()  # Llama 3 rope scaling: factor, low and high frequency factor, original context
     rope_dim: int = 0  # rotated part of a head; 0: all of it
+    causal: bool = True
     n_ids: int = 24
 
 

@@ -58,6 +58,7 @@ static int write_logits(const tn_options *options, const tern_model *model, cons
         /* The rows of one batch are held at once: about 64 MiB of them unless -b says otherwise. */
         const uint32_t rows = (16u << 20) / (info->n_vocab ? info->n_vocab : 1) + 1;
         if (!options->n_batch && rows < config.n_batch) config.n_batch = rows;
+        if (info->encoder) config.n_batch = (uint32_t)ids->n;
         config.n_outputs = config.n_batch;
     }
     tern_session *session = NULL;

@@ -9,7 +9,7 @@ _Static_assert((int)TERN_POOLING_LAST == (int)TN_POOLING_LAST + (int)TERN_POOLIN
 tn_pooling tn_api_pooling(const tern_model *model) {
     const tn_pooling said = model->m->hparams.pooling;
     if (said != TN_POOLING_UNKNOWN) return said;
-    return model->m->encoder ? TN_POOLING_MEAN : TN_POOLING_LAST;
+    return model->m->graph.whole ? TN_POOLING_MEAN : TN_POOLING_LAST;
 }
 
 void tern_embed_options_defaults(tern_embed_options *o) {

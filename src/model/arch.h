@@ -130,7 +130,7 @@ typedef struct tn_step {
     const char *eps;     /* norm, attention, the norm of embed: NULL without one */
     int norm_span;       /* tn_norm_span: attention, as the following */
     int norm_place;      /* tn_norm_place */
-    int q, k, v, out, q_bias, k_bias, v_bias, out_bias, q_norm, k_norm, sinks;
+    int q, k, v, out, q_bias, k_bias, v_bias, out_bias, q_norm, k_norm, q_norm_bias, k_norm_bias, sinks;
     const char *heads, *kv_heads, *head_dim, *window, *causal, *alibi, *clamp;
     const char *temper_beta, *temper_length;
     int rope_pairs; /* tn_rope_pairs */

@@ -61,6 +61,8 @@ static const field rope_fields[] = {NEEDED_CHOICE("pairs", rope_pairs, pair_name
                                     {0}};
 static const field qk_norm_fields[] = {TENSOR("q", q_norm),
                                        TENSOR("k", k_norm),
+                                       TENSOR("q_bias", q_norm_bias),
+                                       TENSOR("k_bias", k_norm_bias),
                                        NEEDED_EXPR("eps", eps),
                                        CHOICE("kind", norm_kind, norm_kinds),
                                        CHOICE("over", norm_span, norm_spans),

@@ -199,7 +199,11 @@ static tn_status read_pooling(tn_model *m, tn_error *err) {
     snprintf(key, sizeof key, "%s.pooling_type", m->arch_name);
     const tn_meta *meta = tn_file_meta(m->file, key);
     uint64_t n = TN_POOLING_UNKNOWN;
-    if (meta && (!tn_meta_u64(meta, 0, &n) || n > TN_POOLING_RANK))
+    if (meta && (meta->type == TN_META_ARRAY || !tn_meta_u64(meta, 0, &n)))
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                       "key '%s': expected a number from 0 to %d, found %s", key, TN_POOLING_RANK,
+                       tn_meta_type_name(meta->type));
+    if (meta && n > TN_POOLING_RANK)
         return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
                        "key '%s': expected a number from 0 to %d, found %llu", key, TN_POOLING_RANK,
                        (unsigned long long)n);
