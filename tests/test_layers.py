@@ -47,10 +47,10 @@ MAY_INCLUDE = {
     "examples": {"tern.h"},
 }
 # Single files that cross: the list of ops is written once, and exec makes its table of run functions from it; the conversions of
-# small floats are written once.
+# small floats and the grids are there once.
 CROSSINGS = [
     (r"src/exec/.*", r"src/graph/ops\.def"),
-    (r"src/quantize/.*", r"kernels/ref/math\.h"),
+    (r"src/quantize/.*", r"kernels/ref/(math|grids)\.h"),
 ]
 
 # <...> headers: libraries and instruction sets by where they may be, and all others that may be anywhere.

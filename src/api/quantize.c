@@ -48,7 +48,7 @@ static tn_status read_choices(job *j, tn_chosen **out, tn_error *err) {
 }
 
 static tn_status make_plan(job *j, tn_error *err) {
-    tn_chosen *chosen;
+    tn_chosen *chosen = NULL;
     tn_status s = read_choices(j, &chosen, err);
     if (s != TN_OK) return s;
     const tn_plan_request request = {

@@ -144,6 +144,7 @@ static bool in_layers(const tn_rule *rule, int64_t layer, uint32_t n_layers) {
 static bool applies(const tn_rule *rule, const tn_tensor *t, const facts *f) {
     return (rule->imatrix < 0 || (rule->imatrix == 1) == f->has_imatrix) &&
            (!rule->min_gqa || f->gqa >= rule->min_gqa) && (!rule->experts || f->n_experts == rule->experts) &&
+           (!rule->min_experts || f->n_experts >= rule->min_experts) &&
            (!rule->model_layers || f->n_layers == rule->model_layers) && names_tensor(rule, t->cname, f) &&
            in_layers(rule, layer_of(t->cname), f->n_layers);
 }

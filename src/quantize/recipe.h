@@ -22,7 +22,7 @@ typedef struct tn_rule {
     size_t n_ranges;
     const char *layers_text;
     /* What must hold of the model; 0 or -1: anything. */
-    uint32_t min_gqa, experts, model_layers;
+    uint32_t min_gqa, experts, min_experts, model_layers;
     int imatrix; /* 1: there must be one, 0: there must be none */
     tn_dtype type;
 } tn_rule;

@@ -88,7 +88,7 @@ static tn_status read_number(source *c, const yaml_node_t *node, uint32_t *out) 
     return TN_OK;
 }
 
-/* ---- Layers: "0-3, 7, first 1/8, last 1/8, every 3 after 1/8" ---- */
+/* ---- Layers: "0-3, 7, first 1/8, last 1/8, 1/8-7/8, every 3 after 1/8" ---- */
 
 /* Digits at *at, at most six. */
 static bool take_number(const char **at, uint32_t *out) {
@@ -123,6 +123,10 @@ static bool take_range(const char **at, tn_layer_range *r) {
         return !take_word(at, " after ") || take_fraction(at, &r->first_num, &r->first_den);
     }
     if (!take_number(at, &r->first_num)) return false;
+    if (take_word(at, "/")) {
+        if (!take_number(at, &r->first_den) || r->first_den == 0 || !take_word(at, "-")) return false;
+        return take_fraction(at, &r->last_num, &r->last_den);
+    }
     r->first_den = r->last_den = 0;
     r->last_num = r->first_num;
     if (take_word(at, "-") && (!take_number(at, &r->last_num) || r->last_num < r->first_num)) return false;
@@ -179,8 +183,8 @@ static tn_status read_imatrix(source *c, const yaml_node_t *node, tn_rule *rule)
 }
 
 static tn_status read_rule(source *c, const yaml_node_t *map, tn_rule *rule) {
-    static const char *const known[] = {"tensors", "layers",  "type",     "imatrix",
-                                        "min_gqa", "experts", "n_layers", NULL};
+    static const char *const known[] = {"tensors", "layers",      "type",     "imatrix", "min_gqa",
+                                        "experts", "min_experts", "n_layers", NULL};
     *rule = (tn_rule){.imatrix = -1};
     tn_status s = check_map(c, map, known);
     if (s == TN_OK) s = read_patterns(c, map, get(c, map, "tensors"), rule);
@@ -193,6 +197,8 @@ static tn_status read_rule(source *c, const yaml_node_t *map, tn_rule *rule) {
     if (s == TN_OK && imatrix) s = read_imatrix(c, imatrix, rule);
     if (s == TN_OK && gqa) s = read_number(c, gqa, &rule->min_gqa);
     if (s == TN_OK && experts) s = read_number(c, experts, &rule->experts);
+    const yaml_node_t *min_experts = get(c, map, "min_experts");
+    if (s == TN_OK && min_experts) s = read_number(c, min_experts, &rule->min_experts);
     if (s == TN_OK && n) s = read_number(c, n, &rule->model_layers);
     return s;
 }
@@ -327,6 +333,7 @@ static void print_rule(FILE *f, const tn_rule *rule) {
     if (rule->imatrix >= 0) fprintf(f, ", imatrix: %s", rule->imatrix ? "true" : "false");
     if (rule->min_gqa) fprintf(f, ", min_gqa: %" PRIu32, rule->min_gqa);
     if (rule->experts) fprintf(f, ", experts: %" PRIu32, rule->experts);
+    if (rule->min_experts) fprintf(f, ", min_experts: %" PRIu32, rule->min_experts);
     if (rule->model_layers) fprintf(f, ", n_layers: %" PRIu32, rule->model_layers);
     fprintf(f, ", type: %s}\n", tn_dtypes[rule->type].name);
 }
