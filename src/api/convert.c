@@ -1,6 +1,5 @@
 /* Checkpoints to model files. */
 #include <string.h>
-#include <strings.h>
 
 #include "../convert/convert.h"
 #include "api.h"

@@ -58,7 +58,7 @@ static void read_stage(reading *r, const json_t *stage) {
     } else if (is(stage, "type", "Punctuation") && is(stage, "behavior", "Contiguous")) {
         add(r, TN_STAGE_PUNCTUATION, NULL);
     } else if (is(stage, "type", "ByteLevel")) {
-        if (!json_is_false(json_object_get(stage, "use_regex"))) add(r, TN_STAGE_GPT2, NULL);
+        if (!json_is_false(json_object_get(stage, "use_regex"))) add(r, TN_STAGE_BYTE_LEVEL, NULL);
         r->bytes = true;
     } else {
         r->known = false;

@@ -35,7 +35,7 @@ const tn_pretok_spec *tn_pretok_spec_at(size_t i);
 /* A stage of a pre-tokenizer as tokenizer.json has it. */
 typedef enum tn_stage_kind {
     TN_STAGE_SPLIT,       /* by a regular expression, in `pattern` */
-    TN_STAGE_GPT2,        /* ByteLevel with use_regex */
+    TN_STAGE_BYTE_LEVEL,  /* ByteLevel with use_regex */
     TN_STAGE_DIGITS,      /* Digits with individual_digits */
     TN_STAGE_DIGIT_RUNS,  /* Digits without */
     TN_STAGE_PUNCTUATION, /* Punctuation, Contiguous */

@@ -7,7 +7,8 @@
 #include "pretok.h"
 #include "utf8.h"
 
-/* Takes a character off the pattern: "\xHH" and "\x{H...}" are the character they name, all else is itself. */
+/* Takes a character off the pattern: "\xHH" and "\x{H...}" are the character they name, an escaped quote or slash is a
+ * plain one, all else is itself. */
 static uint32_t next_char(const char **at) {
     const char *p = *at;
     if (p[0] == '\\' && p[1] == 'x') {
@@ -17,6 +18,10 @@ static uint32_t next_char(const char **at) {
         const unsigned long value = strtoul(braced ? p + 3 : digits, &end, 16);
         *at = braced ? end + (*end == '}') : p + 2 + (end - digits);
         return (uint32_t)value;
+    }
+    if (p[0] == '\\' && (p[1] == '"' || p[1] == '/')) {
+        *at += 2;
+        return (unsigned char)p[1];
     }
     const uint32_t n = tn_utf8_char(p, strlen(p));
     if (n < 2) {

@@ -103,7 +103,7 @@
 #define THREES_FROM_RIGHT "\\A\\p{Nd}{1,3}(?=(?:\\p{Nd}{3})*+\\z)|(?!\\A)\\G\\p{Nd}{3}"
 
 /* The published forms of those that are other texts above. */
-#define BLOOM_PUBLISHED " ?[^(\\s|[.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
+#define BLOOM_PUBLISHED " ?[^(\\s|[.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C}])]+"
 #define KIMI_UPPER      "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define KIMI_LOWER      "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define KIMI_PUBLISHED                                                                                       \
@@ -206,7 +206,7 @@ const tn_pretok_spec *tn_pretok_spec_at(size_t i) {
 
 /* The pattern of a stage; NULL for a kind that has none of its own. */
 const char *tn_stage_pattern(const tn_stage *stage) {
-    static const char *const patterns[] = {[TN_STAGE_GPT2] = GPT2,
+    static const char *const patterns[] = {[TN_STAGE_BYTE_LEVEL] = GPT2,
                                            [TN_STAGE_DIGITS] = DIGITS,
                                            [TN_STAGE_DIGIT_RUNS] = "\\p{N}+",
                                            [TN_STAGE_PUNCTUATION] = PUNCTUATION};
