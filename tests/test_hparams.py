@@ -27,6 +27,7 @@ except ImportError as error:
 
 IDS = [1, 280, 287, 66, 222, 107, 165, 41]
 NAN, INF = float("nan"), float("inf")
+BASE = tiny.Case("base", "llama", n_layers=2)
 LIMIT_SECONDS, LIMIT_BYTES = 2.0, 64 << 20
 
 # Runs a command from a small process and reports its peak memory: a child's figure starts at its parent's, and the
@@ -207,6 +208,14 @@ def shape_rows():
     nan = of(96, 64)
     nan[7, 3] = NAN
     yield Row("a weight that is not a number", "error", ("finite",), tensors={"blk.0.ffn_up.weight": nan})
+    weights = tiny.Model(BASE).tensors
+    for name in ("blk.0.attn_q", "blk.1.attn_output", "blk.1.ffn_up"):
+        factor = {f"{name}.weight": 2 * weights[f"{name}.weight"], f"{name}.scale": np.array([0.5], np.float32)}
+        yield Row(f"a factor of {name}, whose weights are twice as large", "same", tensors=factor)
+    yield Row("a factor of activations", "same", tensors={"blk.0.ffn_up.input_scale": np.array([0.5], np.float32)})
+    yield Row("two factors of a matrix", "error", ("ffn_up.scale",), tensors={"blk.0.ffn_up.scale": of(2)})
+    half = np.array([0.5], np.float16)
+    yield Row("a factor in F16", "error", ("ffn_up.scale",), raw={"blk.0.ffn_up.scale": (half, "F16")})
 
 
 def rope_rows():
@@ -632,7 +641,7 @@ def main():
     sections = [head_rows, layer_rows, shape_rows, rope_rows, number_rows, embedding_rows]
     sections += [architecture_rows, vocabulary_rows, bpe_rows]
     models = {name: tiny.Model(tiny.CASES[name]) for name in ("qwen2", "qwen3", "gemma3")}
-    models["llama"] = tiny.Model(tiny.Case("base", "llama", n_layers=2))
+    models["llama"] = tiny.Model(BASE)
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(pathlib.Path(name))
         sound = {

@@ -200,6 +200,9 @@ void tn_attn_f32_neon(const tn_attn_args *args) {
 void tn_attn_f16_neon(const tn_attn_args *args) {
     attend(args, tn_load8_f16);
 }
+void tn_attn_q8_0_neon(const tn_attn_args *args) {
+    attend(args, tn_load8_q8_0);
+}
 
 void tn_attn_join_neon(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t n) {
     if (l2 == 0) return;

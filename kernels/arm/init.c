@@ -18,6 +18,7 @@ void tn_kernels_fill_neon(tn_kernels *table) {
     table->glu[TN_ACTIVATION_RELU2] = tn_relu2_mul_neon;
     table->attn[TN_KV_F32] = tn_attn_f32_neon;
     table->attn[TN_KV_F16] = tn_attn_f16_neon;
+    table->attn[TN_KV_Q8_0] = tn_attn_q8_0_neon;
     table->attn_join = tn_attn_join_neon;
     table->kv_store[TN_KV_F16] = tn_kv_store_f16_neon;
 #define X(NAME, name, bytes)                                                                                 \

@@ -74,7 +74,7 @@ tn_scale_fn tn_scale_neon;
 tn_softcap_fn tn_softcap_neon;
 tn_glu_fn tn_silu_mul_neon, tn_gelu_mul_neon, tn_gelu_erf_mul_neon, tn_relu_mul_neon, tn_relu2_mul_neon;
 
-tn_attn_fn tn_attn_f32_neon, tn_attn_f16_neon;
+tn_attn_fn tn_attn_f32_neon, tn_attn_f16_neon, tn_attn_q8_0_neon;
 tn_attn_join_fn tn_attn_join_neon;
 tn_kv_store_fn tn_kv_store_f16_neon;
 

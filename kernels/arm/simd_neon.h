@@ -54,6 +54,15 @@ TN_INLINE tn_f32x8 tn_load8_bf16(const uint8_t *row, size_t i) {
                        vreinterpretq_f32_u32(vshll_high_n_u16(h, 16))}};
 }
 
+/* Blocks of 32 int8 with an f16 factor in front. */
+TN_INLINE tn_f32x8 tn_load8_q8_0(const uint8_t *row, size_t i) {
+    const uint8_t *block = row + i / 32 * 34;
+    const float32x4_t d = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(tn_load_u16(block))));
+    const int16x8_t q = vmovl_s8(vreinterpret_s8_u8(vld1_u8(block + 2 + i % 32)));
+    return (tn_f32x8){{vmulq_f32(d, vcvtq_f32_s32(vmovl_s16(vget_low_s16(q)))),
+                       vmulq_f32(d, vcvtq_f32_s32(vmovl_high_s16(q)))}};
+}
+
 /* The fixed join of stripes (kernels.h) of 4 vectors: lane i of the result is the join of a[i]. Pairwise
  * addition adds neighbours, which is that tree. */
 TN_INLINE float32x4_t tn_join8x4(const tn_f32x8 a[4]) {

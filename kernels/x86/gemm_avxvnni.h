@@ -223,8 +223,8 @@ static __attribute__((noinline)) void tn_gemm_fill_grid(tn_gemm_panel *p,
             const uint8_t *block[8];
             tn_unpacked_rows unpacked;
             tn_prefetch(next, 8u * s.bytes);
-            for (size_t r = 0; r < 8; r++) block[r] = row[at + r] + b * s.bytes;
-            tn_unpack_rows(&unpacked, block, unpack);
+            tn_unpack_rows(&unpacked, row + at, b * s.bytes, unpack);
+            for (int r = 0; r < 8; r++) block[r] = unpacked.block[r].q;
             for (int j = 0; j < 8; j++) {
                 __m256i v[8];
                 for (int r = 0; r < 8; r++) v[r] = tn_q_unpacked(block[r], j);

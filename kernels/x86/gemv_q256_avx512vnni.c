@@ -128,18 +128,16 @@ TN_INLINE void eight_rows(__m256 *acc, const uint8_t *const row[8], const uint8_
     for (size_t b = 0, at = 0; b < n_blocks; b++, at += s.bytes) {
         partial_sums sums[TN_FEW_TOKENS];
         activations x[TN_FEW_TOKENS];
-        const uint8_t *block[8];
         tn_unpacked_rows unpacked;
         __m256 d, m = _mm256_setzero_ps();
-        for (size_t r = 0; r < 8; r++) block[r] = row[r] + at;
-        if (unpack) tn_unpack_rows(&unpacked, block, unpack);
+        if (unpack) tn_unpack_rows(&unpacked, row, at, unpack);
         load_activations(x, args, b, n, order);
         for (size_t r = 0; r < 8; r++) {
             tn_prefetch(next + 8 * at + r * s.bytes, s.bytes);
             if (!k4)
-                one_row(sums, r, block[r], x, n, s, order, load, scales);
+                one_row(sums, r, unpack ? unpacked.block[r].q : row[r] + at, x, n, s, order, load, scales);
             else if (r % 2)
-                two_rows(sums, r / 2, (const uint8_t *[2]){block[r / 2], block[4 + r / 2]}, x, n, load);
+                two_rows(sums, r / 2, (const uint8_t *[2]){row[r / 2] + at, row[4 + r / 2] + at}, x, n, load);
         }
         if (unpack)
             d = _mm256_load_ps(unpacked.d);

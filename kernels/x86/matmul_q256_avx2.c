@@ -205,8 +205,8 @@ static void fill_grid(u8_panel *panel, const uint8_t *const row[ROWS], size_t n_
         for (int half = 0; half < ROWS; half += 8, next += 8 * bytes) {
             const uint8_t *block[8];
             tn_unpacked_rows unpacked;
-            for (int r = 0; r < 8; r++) block[r] = row[half + r] + b * bytes;
-            tn_unpack_rows(&unpacked, block, unpack);
+            tn_unpack_rows(&unpacked, row + half, b * bytes, unpack);
+            for (int r = 0; r < 8; r++) block[r] = unpacked.block[r].q;
             fill_elements(panel, b, half, block, next, bytes, tn_q_unpacked);
             fill_scales(panel, b, half, block, tn_scales_unpacked, 16, offset);
             _mm256_store_ps(panel->d[b] + half, _mm256_load_ps(unpacked.d));

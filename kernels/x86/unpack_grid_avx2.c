@@ -1,5 +1,6 @@
-/* Unpackers of the grid and ternary types (unpack_grid_avx2.h); ref/blocks_grid.h draws the blocks. Indices are taken
- * one by one, which no instruction does better; signs, scales and digits are computed for many weights at a time. */
+/* Unpackers of the grid and ternary types (unpack_grid_avx2.h); ref/blocks_grid.h draws the blocks. Points are looked up
+ * one by one: gathers are slow on many processors, and indices computed as vectors only wait for memory. Signs, scales
+ * and digits are computed for many weights at a time. */
 #include "unpack_grid_avx2.h"
 
 #include "../ref/grids.h"
@@ -112,8 +113,9 @@ float tn_unpack_iq2_s_avx2(tn_unpacked *out, const uint8_t *block) {
 
 /* ---- IQ3: four weights an index ------------------------------------------------------------------------- */
 
-TN_INLINE long long two_points(const uint32_t *grid, unsigned a, unsigned b) {
-    return (long long)(grid[a] | (uint64_t)grid[b] << 32);
+TN_INLINE __m256i eight_points(const uint32_t *grid, const unsigned i[8]) {
+    return _mm256_setr_epi32((int)grid[i[0]], (int)grid[i[1]], (int)grid[i[2]], (int)grid[i[3]],
+                             (int)grid[i[4]], (int)grid[i[5]], (int)grid[i[6]], (int)grid[i[7]]);
 }
 
 float tn_unpack_iq3_xxs_avx2(tn_unpacked *out, const uint8_t *block) {
@@ -122,12 +124,9 @@ float tn_unpack_iq3_xxs_avx2(tn_unpacked *out, const uint8_t *block) {
     tn_store256(signs, signs_of_words(words));
     put_odd_twice(out, _mm256_srli_epi32(words, 28));
     for (int j = 0; j < 8; j++) {
-        const uint8_t *at = block + 2 + 8 * j;
-        const uint32_t *grid = tn_grid_iq3_xxs;
-        put_signed(out->q + 32 * j,
-                   _mm256_setr_epi64x(two_points(grid, at[0], at[1]), two_points(grid, at[2], at[3]),
-                                      two_points(grid, at[4], at[5]), two_points(grid, at[6], at[7])),
-                   signs + 4 * j, TN_GRID6_OFFSET);
+        unsigned index[8];
+        for (int i = 0; i < 8; i++) index[i] = block[2 + 8 * j + i];
+        put_signed(out->q + 32 * j, eight_points(tn_grid_iq3_xxs, index), signs + 4 * j, TN_GRID6_OFFSET);
     }
     return factor(tn_load_u16(block), 0.5f);
 }
@@ -137,14 +136,9 @@ float tn_unpack_iq3_s_avx2(tn_unpacked *out, const uint8_t *block) {
     put_odd_twice(out, _mm256_cvtepu8_epi32(scale));
     for (int j = 0; j < 8; j++) {
         const unsigned high = (unsigned)block[66 + j] << 8;
-        long long points[4];
-        for (int i = 0; i < 4; i++) {
-            const uint8_t *at = block + 2 + 8 * j + 2 * i;
-            points[i] = two_points(tn_grid_iq3_s, at[0] | (high >> (2 * i) & 256),
-                                   at[1] | (high >> (2 * i + 1) & 256));
-        }
-        put_signed(out->q + 32 * j, _mm256_setr_epi64x(points[0], points[1], points[2], points[3]),
-                   block + 74 + 4 * j, TN_GRID5_OFFSET);
+        unsigned index[8];
+        for (int i = 0; i < 8; i++) index[i] = block[2 + 8 * j + i] | (high >> i & 256);
+        put_signed(out->q + 32 * j, eight_points(tn_grid_iq3_s, index), block + 74 + 4 * j, TN_GRID5_OFFSET);
     }
     return factor(tn_load_u16(block), 1.0f);
 }

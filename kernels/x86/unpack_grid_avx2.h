@@ -21,17 +21,16 @@ tn_unpack256_fn tn_unpack_tq1_0_avx2, tn_unpack_tq2_0_avx2;
 /* Offsets: the elements are within -43..43, -31..31 and -15..15, so with them of 7, 6 and 5 bits. */
 enum { TN_GRID7_OFFSET = 64, TN_GRID6_OFFSET = 32, TN_GRID5_OFFSET = 16 };
 
-/* Blocks of 8 rows; where each of them is now, and their factors. */
+/* Blocks of 8 rows, and their factors. */
 typedef struct tn_unpacked_rows {
     tn_unpacked block[8];
     _Alignas(32) float d[8];
 } tn_unpacked_rows;
 
-TN_INLINE void tn_unpack_rows(tn_unpacked_rows *out, const uint8_t *block[8], tn_unpack256_fn *unpack) {
-    for (int r = 0; r < 8; r++) {
-        out->d[r] = unpack(&out->block[r], block[r]);
-        block[r] = out->block[r].q;
-    }
+/* The blocks at byte `at` of 8 rows. */
+TN_INLINE void tn_unpack_rows(tn_unpacked_rows *out, const uint8_t *const row[8], size_t at,
+                              tn_unpack256_fn *unpack) {
+    for (int r = 0; r < 8; r++) out->d[r] = unpack(&out->block[r], row[r] + at);
 }
 
 /* An unpacked block read as others are (unpack256_avx2.h). */

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static uint32_t layer_index(const tn_builder *b) {
     return b->layer < 0 ? 0 : (uint32_t)b->layer;
@@ -80,16 +81,23 @@ static tn_value_id add_bias(tn_builder *b, tn_value_id x, int def) {
     return v ? tn_build_add(b, (tn_op){.kind = TN_OP_BIAS, .in = {x, -1, -1}, .bias = {v}}) : x;
 }
 
-tn_value_id tn_build_linear(tn_builder *b, tn_value_id x, int weight, int bias) {
-    const tn_weight w = tn_build_matrix(b, weight, tn_build_width(b, x));
-    return add_bias(b, tn_build_add(b, (tn_op){.kind = TN_OP_MATMUL, .in = {x, -1, -1}, .weight = w}), bias);
-}
-
-static tn_value_id scaled(tn_builder *b, tn_value_id x, const char *expr) {
-    const float factor = (float)tn_build_number(b, expr, 1);
+static tn_value_id scaled_by(tn_builder *b, tn_value_id x, float factor) {
     return factor == 1.0f
                ? x
                : tn_build_add(b, (tn_op){.kind = TN_OP_SCALE, .in = {x, -1, -1}, .scale = {factor}});
+}
+
+static tn_value_id scaled(tn_builder *b, tn_value_id x, const char *expr) {
+    return scaled_by(b, x, (float)tn_build_number(b, expr, 1));
+}
+
+tn_value_id tn_build_linear(tn_builder *b, tn_value_id x, int weight, int bias) {
+    const tn_weight w = tn_build_matrix(b, weight, tn_build_width(b, x));
+    tn_value_id y = tn_build_add(b, (tn_op){.kind = TN_OP_MATMUL, .in = {x, -1, -1}, .weight = w});
+    const tn_tensor *t = tn_build_tensor(b, weight), *factor = t ? tn_model_factor(b->m, t) : NULL;
+    float value = 1.0f;
+    if (factor) memcpy(&value, factor->data, sizeof value);
+    return add_bias(b, scaled_by(b, y, value), bias);
 }
 
 /* The weights of a norm that has none. */

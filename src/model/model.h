@@ -59,6 +59,10 @@ tn_status tn_model_read_hparams(tn_model *m, tn_error *err);                    
 tn_status tn_model_bind_tensors(tn_model *m, const tn_model_options *options, tn_error *err); /* tensors.c */
 tn_status tn_model_build_graphs(tn_model *m, tn_error *err);                                  /* build.c */
 
+/* The factor of a matrix: the tensor named as `weight` with "scale" for "weight" at the end, NULL if there is none. Its
+ * product is multiplied by it (NVFP4 files have one a matrix). */
+const tn_tensor *tn_model_factor(const tn_model *m, const tn_tensor *weight);
+
 /* What this version lacks to run a file of an unknown architecture, step by step, as text (missing.c). */
 void tn_model_missing(const tn_model *m, char *text, size_t cap);
 

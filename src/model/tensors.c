@@ -58,6 +58,33 @@ static tn_status check(const tn_model *m, const tn_tensor_def *def, const tn_ten
     return TN_OK;
 }
 
+/* The tensor named as `weight` with another word at the end of its name. */
+static const tn_tensor *companion(const tn_model *m, const tn_tensor *weight, const char *word) {
+    char name[192];
+    const char *end = strstr(weight->cname, ".weight");
+    if (!end || end[7]) return NULL;
+    snprintf(name, sizeof name, "%.*s.%s", (int)(end - weight->cname), weight->cname, word);
+    return tn_file_tensor(m->file, name);
+}
+
+const tn_tensor *tn_model_factor(const tn_model *m, const tn_tensor *weight) {
+    return companion(m, weight, "scale");
+}
+
+static void mark_used(const tn_model *m, const tn_tensor *t, bool *used) {
+    if (t) used[t - tn_file_tensor_at(m->file, 0)] = true;
+}
+
+/* A factor that would not be applied is an error. Factors of activations are for those who store them in fewer bits. */
+static tn_status check_factor(const tn_model *m, const tn_tensor *t, bool *used, tn_error *err) {
+    const tn_tensor *factor = tn_model_factor(m, t);
+    mark_used(m, factor, used);
+    mark_used(m, companion(m, t, "input_scale"), used);
+    if (!factor || (t->n_dims == 2 && factor->n_bytes == 4 && factor->dtype == TN_DTYPE_F32)) return TN_OK;
+    return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file),
+                   "tensor '%s': expected one F32 factor of a matrix", factor->cname);
+}
+
 /* The rows of `whole` (of a vector: the elements; of several matrices: of each) that the definition speaks of, as a tensor
  * of their own. */
 static tn_status slice(tn_model *m, const tn_tensor_def *def, const tn_tensor *whole, uint32_t layer,
@@ -87,8 +114,9 @@ static tn_status bind(tn_model *m, size_t d, uint32_t layer, bool *used, tn_erro
     layer_name(name, sizeof name, def->name ? def->name : def->id, layer);
     *slot = def->name ? tn_file_tensor(m->file, name) : NULL;
     if (*slot) {
-        used[*slot - tn_file_tensor_at(m->file, 0)] = true;
-        return check(m, def, *slot, layer, err);
+        mark_used(m, *slot, used);
+        tn_status s = check(m, def, *slot, layer, err);
+        return s ? s : check_factor(m, *slot, used, err);
     }
     if (def->fallback >= 0) {
         const bool own = m->arch.tensors[def->fallback].per_layer;
