@@ -175,7 +175,7 @@ typedef struct tn_attn_args {
 } tn_attn_args;
 
 #define TN_ATTN_MAX_Q   64
-#define TN_ATTN_MAX_DIM 512
+#define TN_ATTN_MAX_DIM 576
 
 typedef void tn_attn_fn(const tn_attn_args *args);
 

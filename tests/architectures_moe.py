@@ -2,8 +2,18 @@
 
 import numpy as np
 
-from architectures import COMMON, LLAMA_FEATURES, LONGROPE, Case, permuted, phi3_keys, rope, rope_dimensions
-from architectures import granite_keys, longrope_factors
+from architectures import (
+    COMMON,
+    LLAMA_FEATURES,
+    LONGROPE,
+    Case,
+    granite_keys,
+    longrope_factors,
+    permuted,
+    phi3_keys,
+    rope,
+    rope_dimensions,
+)
 
 EXPERTS = COMMON | rope() | {"rms_norm_eps": 1e-3, "pad_token_id": 0}
 
@@ -54,6 +64,52 @@ def interleaved(case, name, array):
     return [(name.replace("gate_up", part), np.ascontiguousarray(array[:, i::2])) for i, part in enumerate(("gate", "up"))]
 
 
+def latent_apart(case, name, array):
+    """As converters do since latent attention caches what is short: the heads' keys, transposed, and values apart."""
+    if not name.endswith("kv_b_proj.weight"):
+        return apart(case, name, array)
+    c = case.config
+    parts = array.reshape(c["num_attention_heads"], c["qk_nope_head_dim"] + c["v_head_dim"], c["kv_lora_rank"])
+    keys, values = np.split(parts, [c["qk_nope_head_dim"]], axis=1)
+    keys = np.ascontiguousarray(keys.swapaxes(1, 2))
+    return [(name.replace("kv_b", "k_b"), keys), (name.replace("kv_b", "v_b"), np.ascontiguousarray(values))]
+
+
+def older_deepseek_keys(c):
+    keys = expert_keys(
+        c["n_routed_experts"],
+        c["num_experts_per_tok"],
+        c["moe_intermediate_size"],
+        expert_shared_count=("u32", c["n_shared_experts"]),
+        leading_dense_block_count=("u32", c["first_k_dense_replace"]),
+        expert_weights_scale=("f32", c["routed_scaling_factor"]),
+    )
+    keys["attention.kv_lora_rank"] = ("u32", c["kv_lora_rank"])
+    keys["rope.dimension_count"] = ("u32", c["qk_rope_head_dim"])
+    keys["attention.key_length"] = ("u32", c["qk_nope_head_dim"] + c["qk_rope_head_dim"])
+    keys["attention.value_length"] = ("u32", c["v_head_dim"])
+    if c["q_lora_rank"]:
+        keys["attention.q_lora_rank"] = ("u32", c["q_lora_rank"])
+    if c.get("n_group"):
+        keys["expert_group_count"] = ("u32", c["n_group"])
+        keys["expert_group_used_count"] = ("u32", c["topk_group"])
+    if c["rope_parameters"]["rope_type"] == "yarn":
+        keys["rope.scaling.yarn_log_multiplier"] = ("f32", 0.1 * c["rope_parameters"]["mscale_all_dim"])
+    return keys
+
+
+def newer_deepseek_keys(c):
+    """Keys and values are lengths of what is cached; those of heads have names of their own."""
+    keys = older_deepseek_keys(c)
+    return keys | {
+        "attention.key_length_mla": keys["attention.key_length"],
+        "attention.value_length_mla": keys["attention.value_length"],
+        "attention.key_length": ("u32", c["kv_lora_rank"] + c["qk_rope_head_dim"]),
+        "attention.value_length": ("u32", c["kv_lora_rank"]),
+        "attention.head_count_kv": ("u32", 1),
+    }
+
+
 def permuted_apart(case, name, array):
     return [item for stored, part in apart(case, name, array) for item in permuted(case, stored, part)]
 
@@ -74,6 +130,40 @@ GRANITE = EXPERTS | {
     "logits_scaling": 5.0,
 }
 
+DEEPSEEK = (
+    EXPERTS
+    | rope(
+        rope_type="yarn",
+        factor=4.0,
+        original_max_position_embeddings=16,
+        beta_fast=2.0,
+        beta_slow=0.125,
+        mscale=0.707,
+        mscale_all_dim=0.707,
+    )
+    | {
+        "num_key_value_heads": 4,
+        "rms_norm_eps": 1e-6,  # of the inner norms transformers knows no other
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 3,
+        "n_shared_experts": 2,
+        "moe_intermediate_size": 32,
+        "first_k_dense_replace": 1,
+        "routed_scaling_factor": 1.0,
+        "kv_lora_rank": 32,
+        "q_lora_rank": None,
+        "qk_nope_head_dim": 32,
+        "qk_rope_head_dim": 16,
+        "v_head_dim": 64,
+    }
+)
+LATENT_FEATURES = {
+    "rope base": {"rope_parameters": DEEPSEEK["rope_parameters"] | {"rope_theta": 20000.0}},
+    "magnitude": {"rope_parameters": DEEPSEEK["rope_parameters"] | {"mscale": 1.0, "mscale_all_dim": 1.0}},
+    "norm of what is cached": "kv_a_layernorm",
+    "keys and values": "kv_b_proj",
+    "shared experts": "shared_experts",
+}
 YARN = rope(
     rope_type="yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=2.0, beta_slow=0.125, truncate=False
 )
@@ -277,6 +367,64 @@ CASES = [
             "limit": {"swiglu_limit": 6.0},
             "slope": {"swiglu_alpha": 1.6},
             "exact bounds": {"rope_parameters": YARN["rope_parameters"] | {"truncate": True}},
+        },
+        n_ids=40,
+    ),
+    Case(
+        "deepseek2-lite",
+        "deepseek2",
+        "DeepseekV2ForCausalLM",
+        DEEPSEEK,
+        older_deepseek_keys,
+        apart,
+        features=LATENT_FEATURES | {"experts used": {"num_experts_per_tok": 2}},
+        n_ids=40,
+    ),
+    Case(
+        "deepseek2",
+        "deepseek2",
+        "DeepseekV2ForCausalLM",
+        DEEPSEEK
+        | {
+            "q_lora_rank": 32,
+            "topk_method": "group_limited_greedy",
+            "n_group": 4,
+            "topk_group": 2,
+            "routed_scaling_factor": 4.0,
+        },
+        newer_deepseek_keys,
+        latent_apart,
+        features=LATENT_FEATURES
+        | {
+            "norm of queries": "q_a_layernorm",
+            "groups used": {"topk_group": 4},
+            "scale": {"routed_scaling_factor": 3.9},
+        },
+        n_ids=40,
+    ),
+    Case(
+        "deepseek3",  # more heads than a call of the attention kernel takes
+        "deepseek2",
+        "DeepseekV3ForCausalLM",
+        DEEPSEEK
+        | {
+            "num_hidden_layers": 3,
+            "num_attention_heads": 80,
+            "num_key_value_heads": 80,
+            "q_lora_rank": 32,
+            "n_group": 4,
+            "topk_group": 2,
+            "norm_topk_prob": True,
+            "routed_scaling_factor": 2.5,
+            "num_nextn_predict_layers": 0,
+        },
+        lambda c: newer_deepseek_keys(c) | {"expert_weights_norm": ("bool", True), "expert_gating_func": ("u32", 2)},
+        latent_apart,
+        features=LATENT_FEATURES
+        | {
+            "bias of the choice": "e_score_correction_bias",
+            "groups used": {"topk_group": 4},
+            "renormalised weights": {"norm_topk_prob": False},
         },
         n_ids=40,
     ),

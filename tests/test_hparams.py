@@ -303,11 +303,11 @@ def architecture_rows():
         "unknown architecture of known steps", "error", ("missing: a description alone",), {arch: ("str", "gpt9000")}
     )
     yield Row(
-        "unknown architecture with experts and a step of its own",
+        "unknown architecture with experts, which are known, a recurrent step and a step of its own",
         "error",
-        ("moe: routed experts (tensor 'blk.0.ffn_gate_exps.weight')", "no description has (tensor 'blk.0.ffn_own.weight')"),
+        ("missing: a state-space step (tensor 'blk.0.ssm_in.weight')", "no description has (tensor 'blk.0.ffn_own.weight')"),
         {arch: ("str", "gpt9000")},
-        tensors={f"blk.0.{name}.weight": np.zeros((32, 64), np.float32) for name in ("ffn_gate_exps", "ffn_own")},
+        tensors={f"blk.0.{name}.weight": np.zeros((32, 64), np.float32) for name in ("ffn_gate_exps", "ssm_in", "ffn_own")},
     )
     yield Row("unknown architecture: the error names it", "error", ("gpt9000",), {arch: ("str", "gpt9000")})
     yield Row("no architecture", "error", (arch,), drop=(arch,))

@@ -62,15 +62,15 @@ static void prepare_head(const tn_task *t, float *dst, const float *src, const f
         memcpy(dst, src, p->head_dim * sizeof *dst);
     if (rope->n_pairs) {
         const float *cosines = t->run->rope[p->rope] + token * 2 * rope->n_pairs;
-        (rope->halves ? k->rope_halves : k->rope_adjacent)(dst, cosines, cosines + rope->n_pairs,
+        (rope->halves ? k->rope_halves : k->rope_adjacent)(dst + p->rope_at, cosines, cosines + rope->n_pairs,
                                                            rope->n_pairs);
     }
     if (norm && p->norm_last) norm_head(t, dst, dst, norm, head);
 }
 
 /* The cache of a KV head at the start of a chunk (offset from k or v). */
-static size_t chunk_offset(const tn_kv *kv, size_t head, uint32_t chunk) {
-    return head * kv->head_stride +
+static size_t chunk_offset(const tn_task *t, const tn_kv *kv, size_t head, uint32_t chunk) {
+    return (t->op->attention.latent ? 0 : head) * kv->head_stride +
            (size_t)(chunk % (kv->capacity / TN_ATTN_CHUNK)) * TN_ATTN_CHUNK * kv->pos_stride;
 }
 
@@ -78,18 +78,18 @@ static void store(const tn_task *t, const workspace *w, size_t head, size_t toke
     const tn_attention_params *p = &t->op->attention;
     const tn_kv *kv = &t->run->kv[p->cache];
     const uint32_t pos = t->run->pos + (uint32_t)token;
-    const size_t at = chunk_offset(kv, head, pos / TN_ATTN_CHUNK) + pos % TN_ATTN_CHUNK * kv->pos_stride;
+    const size_t at = chunk_offset(t, kv, head, pos / TN_ATTN_CHUNK) + pos % TN_ATTN_CHUNK * kv->pos_stride;
     tn_kv_store_fn *put = t->run->plan->kernels->kv_store[t->run->kv_type];
     prepare_head(t, w->head, in_row(t, 1, token), p->k_norm, head, token);
     put(kv->k + at, w->head, p->head_dim);
-    put(kv->v + at, in_row(t, 2, token) + head * p->head_dim, p->head_dim);
+    if (!p->latent) put(kv->v + at, in_row(t, 2, token) + head * p->head_dim, p->head_dim);
 }
 
 static tn_attn_args chunk_args(const tn_task *t, const workspace *w, size_t head, uint32_t chunk,
                                size_t n_q) {
     const tn_attention_params *p = &t->op->attention;
     const tn_kv *kv = &t->run->kv[p->cache];
-    const size_t at = chunk_offset(kv, head, chunk);
+    const size_t at = chunk_offset(t, kv, head, chunk);
     return (tn_attn_args){.q = w->q,
                           .q_stride = p->head_dim,
                           .n_q = n_q,
@@ -206,6 +206,12 @@ static division division_of(const tn_run *run, const tn_attention_params *p, tn_
     return d;
 }
 
+/* A single token is seen only by whoever walks the last chunk of its KV head, and is stored there, if no other thread
+ * walks the same cache for another KV head. Otherwise all are stored before. */
+static bool stores_on_the_way(const tn_task *t, const tn_attention_params *p) {
+    return t->n_rows == 1 && (!p->latent || p->n_kv_heads == 1);
+}
+
 static void by_chunk(const tn_task *t, const workspace *w, const division *d) {
     const tn_attention_params *p = &t->op->attention;
     const tile tl = tile_of(t, p, d->skipped, t->n_rows - d->skipped);
@@ -214,8 +220,7 @@ static void by_chunk(const tn_task *t, const workspace *w, const division *d) {
     for (size_t u = units.begin, to; u < units.end; u += to - u % tl.n_chunks) {
         const size_t head = u / tl.n_chunks, from = u % tl.n_chunks;
         to = units.end - u < tl.n_chunks - from ? from + units.end - u : tl.n_chunks;
-        /* a single token is seen only by whoever walks the last chunk; otherwise all are stored before */
-        if (t->n_rows == 1 && to == tl.n_chunks) store(t, w, head, 0);
+        if (stores_on_the_way(t, p) && to == tl.n_chunks) store(t, w, head, 0);
         walk(t, w, &tl, head, from, to);
     }
 }
@@ -235,10 +240,10 @@ void run_attention(const tn_task *t) {
     const tn_attention_params *p = &t->op->attention;
     const workspace w = workspace_of(t);
     const division d = division_of(t->run, p, t->op->out);
-    if (t->n_rows > 1) {
-        const tn_range stores =
-            tn_split(t->n_rows * p->n_kv_heads, 1, t->thread, t->run->plan->limits.n_threads);
-        for (size_t i = stores.begin; i < stores.end; i++) store(t, &w, i % p->n_kv_heads, i / p->n_kv_heads);
+    if (!stores_on_the_way(t, p)) {
+        const size_t n = p->latent ? 1 : p->n_kv_heads;
+        const tn_range stores = tn_split(t->n_rows * n, 1, t->thread, t->run->plan->limits.n_threads);
+        for (size_t i = stores.begin; i < stores.end; i++) store(t, &w, i % n, i / n);
         tn_pool_barrier(t->run->pool);
     }
     if (d.skipped == t->n_rows) return;

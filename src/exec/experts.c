@@ -149,7 +149,7 @@ void run_dispatch(const tn_task *t) {
 
 void run_experts(const tn_task *t) {
     const tn_plan *plan = t->run->plan;
-    const tn_experts_params *p = &t->op->experts;
+    const tn_matrices *p = &t->op->experts;
     const tn_weight_kernels *kernels = &plan->kernels->weight[p->weight.dtype];
     const size_t row_bytes = tn_dtype_row_bytes(p->weight.dtype, p->weight.k), c = t->columns.begin;
     const workspace w = workspace_of(t);
@@ -162,8 +162,8 @@ void run_experts(const tn_task *t) {
         .scratch = tn_private(t) + plan->kernel_scratch_at,
     };
     if (args.n_rows == 0) return;
-    count_rows(t, w.counts, p->n_experts);
-    for (uint32_t e = 0; e < p->n_experts; e++) {
+    count_rows(t, w.counts, p->count);
+    for (uint32_t e = 0; e < p->count; e++) {
         const uint32_t first = w.counts[e];
         args.n_tokens = w.counts[e + 1] - first;
         if (args.n_tokens == 0) continue;

@@ -30,10 +30,15 @@ void run_embed(const tn_task *t) {
 
 void run_norm(const tn_task *t) {
     const size_t width = t->run->plan->graph->values[t->op->out].width;
+    const size_t n = t->op->norm.first ? t->op->norm.first : width;
     const tn_kernels *k = t->run->plan->kernels;
     tn_norm_fn *norm = t->op->norm.layer ? k->layer_norm : k->rms_norm;
-    for (size_t i = t->rows.begin; i < t->rows.end; i++)
-        norm(out_row(t, i), in_row(t, 0, i), t->op->norm.weight, width, t->op->norm.eps);
+    for (size_t i = t->rows.begin; i < t->rows.end; i++) {
+        float *out = out_row(t, i);
+        const float *in = in_row(t, 0, i);
+        norm(out, in, t->op->norm.weight, n, t->op->norm.eps);
+        if (n < width) memcpy(out + n, in + n, (width - n) * sizeof *out);
+    }
 }
 
 void run_quantize(const tn_task *t) {

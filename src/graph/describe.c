@@ -9,8 +9,8 @@ static void append(tn_step_summary *s, const char *separator, const char *word) 
 }
 
 static void add_attention(tn_step_summary *s, const tn_attention_params *p) {
-    s->kv_elements = 2 * (uint64_t)p->n_kv_heads * p->head_dim; /* k and v */
-    s->kv_macs = 2 * (uint64_t)p->n_heads * p->head_dim;        /* scores and weighted sums */
+    s->kv_elements = (p->latent ? 1 : 2 * (uint64_t)p->n_kv_heads) * p->head_dim; /* k and v */
+    s->kv_macs = 2 * (uint64_t)p->n_heads * p->head_dim; /* scores and weighted sums */
     s->window = p->window;
     s->outputs_only = p->outputs_only;
 }
@@ -27,6 +27,11 @@ static void add_op(tn_step_summary *s, const tn_graph *g, const tn_op *op) {
         const uint32_t n_used = g->values[op->out].copies;
         s->weight_bytes += tn_dtype_row_bytes(w->dtype, w->k) * w->n * n_used;
         s->weight_macs += (uint64_t)w->k * w->n * n_used;
+    }
+    if (op->kind == TN_OP_HEAD_PRODUCT) {
+        const tn_matrices *m = &op->head_product.of;
+        s->weight_bytes += tn_dtype_row_bytes(m->weight.dtype, m->weight.k) * m->weight.n * m->count;
+        s->weight_macs += (uint64_t)m->weight.k * m->weight.n * m->count;
     }
     if (op->kind == TN_OP_ATTENTION) add_attention(s, &op->attention);
 }

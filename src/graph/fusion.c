@@ -20,6 +20,8 @@ static tn_act wanted_act(const tn_graph *g, const tn_op *op) {
     if (op->kind == TN_OP_DISPATCH) act = op->dispatch.act; /* before the rows are copied */
     if (op->kind == TN_OP_EXPERTS && g->ops[g->values[op->in[0]].producer].kind != TN_OP_DISPATCH)
         act = tn_dtypes[op->experts.weight.dtype].act;
+    if (op->kind == TN_OP_HEAD_PRODUCT && !op->head_product.transposed)
+        act = tn_dtypes[op->head_product.of.weight.dtype].act;
     return act == TN_ACT_F32 ? TN_ACT_NONE : act;
 }
 

@@ -2,7 +2,8 @@
  *
  * Shapes have one symbolic dimension: a value has `rows` rows, as many as the batch has tokens or as many as logits are
  * asked for, of a fixed width. An operation on OUTPUT rows that reads a TOKEN value reads its last rows. Values of experts
- * have `copies` rows for each of those, one for each expert that a row uses, sorted by expert, then by row.
+ * and heads have `copies` rows for each of those: one for each expert that a row uses, sorted by expert, then by row; or one
+ * for each head, those of a row together.
  *
  * tn_graph_fuse then turns the list into steps. Threads meet once between steps (and once more inside a step that has
  * row operations when there are several rows). */
@@ -53,7 +54,7 @@ typedef struct tn_value {
     tn_act act; /* layout ACT: Q8_32 or Q8_256 */
     tn_rows rows;
     uint32_t width;                       /* elements a row */
-    uint32_t copies;                      /* rows for each row of the step: 1, or the experts used */
+    uint32_t copies;                      /* rows for each row of the step: 1, or experts used, or heads */
     int32_t producer, last_use;           /* op indices */
     int32_t producer_step, last_use_step; /* set by tn_graph_fuse */
 } tn_value;
@@ -94,10 +95,12 @@ typedef struct tn_attention_params {
         *sinks; /* one a head: scores that take their part of the softmax and have no value; or NULL */
     const float *q_norm, *k_norm; /* head_dim weights, or NULL */
     float norm_eps;
-    bool norm_layer;   /* layer norms, else RMS */
-    bool norm_own;     /* head_dim weights for each head, one behind the other */
-    bool norm_last;    /* behind the rotation */
-    uint32_t rope;     /* index into the graph's ropes */
+    bool norm_layer;  /* layer norms, else RMS */
+    bool norm_own;    /* head_dim weights for each head, one behind the other */
+    bool norm_last;   /* behind the rotation */
+    bool latent;      /* all KV heads are one in the cache, whose values are the first elements of its keys */
+    uint32_t rope_at; /* element of a head that rotation begins with */
+    uint32_t rope;    /* index into the graph's ropes */
     bool outputs_only; /* only OUTPUT rows of the result are read */
 } tn_attention_params;
 
@@ -116,12 +119,20 @@ typedef struct tn_route_params {
     const float *bias;   /* added to the scores where they choose, not to the weights; or NULL */
 } tn_route_params;
 
-/* Matrices of experts: those of expert e are `stride` bytes behind those of e - 1. */
-typedef struct tn_experts_params {
-    tn_weight weight; /* of expert 0 */
-    uint32_t n_experts;
+/* Matrices of one shape, one an expert or a head: each is `stride` bytes behind the one before. */
+typedef struct tn_matrices {
+    tn_weight weight; /* the first */
+    uint32_t count;
     size_t stride;
-} tn_experts_params;
+} tn_matrices;
+
+/* What each head's matrix makes of its part of a row stands in one row, and behind each product n_tail elements of the head's
+ * part of another. */
+typedef struct tn_head_product_params {
+    tn_matrices of;
+    bool transposed;
+    uint32_t n_tail, tail_at, tail_stride; /* from tail_at on of each tail_stride elements */
+} tn_head_product_params;
 
 typedef struct tn_op {
     tn_op_kind kind;
@@ -137,7 +148,8 @@ typedef struct tn_op {
         struct {
             const float *weight;
             float eps;
-            bool layer; /* layer norm, else RMS norm */
+            bool layer;     /* layer norm, else RMS norm */
+            uint32_t first; /* so many elements are normed, the rest stays; 0: all */
         } norm;
         struct {
             const float *vector;
@@ -166,7 +178,11 @@ typedef struct tn_op {
             tn_act act; /* the kind of rows that the experts behind it meet */
             uint32_t n_experts;
         } dispatch;
-        tn_experts_params experts;
+        tn_matrices experts;
+        struct {
+            uint32_t count, stride, width; /* elements from head to head, and of each */
+        } heads;
+        tn_head_product_params head_product;
         struct {
             const float *vectors; /* one an expert, as wide as the value */
             uint32_t n_experts;
@@ -181,6 +197,7 @@ typedef struct tn_op {
 /* One layer's key-value cache. */
 typedef struct tn_cache_shape {
     uint32_t n_kv_heads, head_dim, window;
+    bool latent; /* keys alone */
 } tn_cache_shape;
 
 /* Ops first..end-1: row operations up to mats, then products and what follows them; or one HEADS operation. */

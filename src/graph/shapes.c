@@ -72,11 +72,29 @@ static tn_value shape_glu(const tn_graph *g, const tn_op *op) {
     return op->in[1] < 0 ? same_floats(g, op) : shape_add(g, op);
 }
 
+static tn_value shape_heads(const tn_graph *g, const tn_op *op) {
+    assert(input(g, op, 0)->layout == TN_LAYOUT_F32 && input(g, op, 0)->copies == 1);
+    assert(op->heads.width <= op->heads.stride &&
+           input(g, op, 0)->width == op->heads.count * op->heads.stride);
+    tn_value v = floats(op->heads.width);
+    v.copies = op->heads.count;
+    return v;
+}
+
+static tn_value shape_head_product(const tn_graph *g, const tn_op *op) {
+    const tn_head_product_params *p = &op->head_product;
+    const uint32_t made = p->transposed ? p->of.weight.k : p->of.weight.n;
+    assert(input(g, op, 0)->copies == p->of.count);
+    assert(input(g, op, 0)->width == (p->transposed ? p->of.weight.n : p->of.weight.k));
+    assert(!p->n_tail || input(g, op, 1)->width == p->of.count * p->tail_stride);
+    return floats(p->of.count * (made + p->n_tail));
+}
+
 static tn_value shape_attention(const tn_graph *g, const tn_op *op) {
     const tn_attention_params *p = &op->attention;
     assert(input(g, op, 0)->width == p->n_heads * p->head_dim);
-    assert(input(g, op, 1)->width == p->n_kv_heads * p->head_dim &&
-           input(g, op, 2)->width == input(g, op, 1)->width);
+    assert(input(g, op, 1)->width == (p->latent ? 1 : p->n_kv_heads) * p->head_dim &&
+           (p->latent || input(g, op, 2)->width == input(g, op, 1)->width));
     tn_value v = floats(p->n_heads * (p->head_dim + 2)); /* m, l and o for each head */
     v.layout = TN_LAYOUT_PARTS;
     return v;

@@ -99,6 +99,7 @@ typedef struct tn_tensor_def {
 typedef enum tn_step_kind {
     TN_STEP_NORM,      /* h = norm(h) */
     TN_STEP_ATTENTION, /* h = attention(h) */
+    TN_STEP_LATENT,    /* the same through what is cached in short */
     TN_STEP_MLP,       /* h = down(activation(gate(h)) * up(h)), or down(activation(up(h))) */
     TN_STEP_MOE,       /* h = weighted sum of the MLPs that a router chooses */
     TN_STEP_RESIDUAL,  /* x = x + h, h = x */
@@ -137,6 +138,8 @@ typedef struct tn_step {
     const char *rope_dim, *rope_theta, *rope_factor, *rope_magnitude;
     const char *yarn_original, *yarn_beta_fast, *yarn_beta_slow, *yarn_truncate, *long_above;
     int freq_factors, long_factors;
+    int q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b, k_b, v_b; /* latent attention */
+    const char *rank, *value_dim;
     int gate, up, down, gate_bias, up_bias, down_bias; /* mlp, moe */
     int activation;                                    /* tn_activation: mlp, moe */
     int output_gate;                                   /* mlp */

@@ -92,6 +92,24 @@ static const field attention_fields[] = {NEEDED_TENSOR("q", q),
                                          MAP("rope", rope_fields),
                                          MAP("temperature", temperature_fields),
                                          {0}};
+static const field latent_fields[] = {TENSOR("q", q),
+                                      TENSOR("q_a", q_a),
+                                      TENSOR("q_a_norm", q_a_norm),
+                                      TENSOR("q_b", q_b),
+                                      NEEDED_TENSOR("kv_a", kv_a),
+                                      NEEDED_TENSOR("kv_a_norm", kv_a_norm),
+                                      TENSOR("kv_b", kv_b),
+                                      TENSOR("k_b", k_b),
+                                      TENSOR("v_b", v_b),
+                                      NEEDED_TENSOR("out", out),
+                                      NEEDED_EXPR("eps", eps),
+                                      NEEDED_EXPR("heads", heads),
+                                      NEEDED_EXPR("head_dim", head_dim),
+                                      NEEDED_EXPR("value_dim", value_dim),
+                                      NEEDED_EXPR("rank", rank),
+                                      NEEDED_EXPR("scale", scale),
+                                      MAP("rope", rope_fields),
+                                      {0}};
 static const field mlp_fields[] = {TENSOR("gate", gate),
                                    NEEDED_TENSOR("up", up),
                                    NEEDED_TENSOR("down", down),
@@ -147,6 +165,7 @@ static const struct step_row {
     const field *fields;
 } step_table[] = {{"norm", TN_STEP_NORM, ARGUMENT_FIELDS, norm_fields},
                   {"attention", TN_STEP_ATTENTION, ARGUMENT_FIELDS, attention_fields},
+                  {"latent_attention", TN_STEP_LATENT, ARGUMENT_FIELDS, latent_fields},
                   {"mlp", TN_STEP_MLP, ARGUMENT_FIELDS, mlp_fields},
                   {"moe", TN_STEP_MOE, ARGUMENT_FIELDS, moe_fields},
                   {"residual", TN_STEP_RESIDUAL, ARGUMENT_NONE, NULL},
@@ -297,7 +316,7 @@ tn_status tn_arch_parse_steps(tn_yaml *c, const yaml_node_t *seq, bool in_layer,
         const bool is_result = (*out)[i].kind == TN_STEP_LOGITS || (*out)[i].kind == TN_STEP_EMBEDDING;
         if (is_result != (!in_layer && i + 1 == *n) || (is_result && (*out)[i].when))
             return tn_yaml_bad(c, node, "logits or embedding ends the head, and only that", NULL);
-        if (!in_layer && (*out)[i].kind == TN_STEP_ATTENTION)
+        if (!in_layer && ((*out)[i].kind == TN_STEP_ATTENTION || (*out)[i].kind == TN_STEP_LATENT))
             return tn_yaml_bad(c, node, "attention belongs in the block", NULL);
     }
     return TN_OK;

@@ -183,6 +183,7 @@ static void build_step(tn_builder *b, const tn_step *step) {
     switch (step->kind) {
     case TN_STEP_NORM: b->h = tn_build_norm(b, b->h, step, step->weight, step->bias); break;
     case TN_STEP_ATTENTION: tn_build_attention(b, step); break;
+    case TN_STEP_LATENT: tn_build_latent(b, step); break;
     case TN_STEP_MLP: mlp(b, step); break;
     case TN_STEP_MOE: tn_build_moe(b, step); break;
     case TN_STEP_RESIDUAL: b->saved[0] = b->h = sum(b, b->saved[0]); break;

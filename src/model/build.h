@@ -4,6 +4,9 @@
 
 #include "model.h"
 
+/* What attention kernels take: TN_ATTN_MAX_Q, TN_ATTN_MAX_DIM. */
+enum { TN_MAX_HEADS_OF_ONE = 64, TN_MAX_HEAD_DIM = 576 };
+
 typedef struct tn_builder {
     tn_model *m;
     tn_graph *g;
@@ -42,6 +45,9 @@ tn_value_id tn_build_linear(tn_builder *b, tn_value_id x, int weight, int bias);
 tn_value_id tn_build_norm(tn_builder *b, tn_value_id x, const tn_step *step, int weight, int bias);
 
 void tn_build_attention(tn_builder *b, const tn_step *step); /* build_attention.c */
-void tn_build_moe(tn_builder *b, const tn_step *step);       /* build_moe.c */
+/* The step's rotation (build_attention.c). */
+tn_rope_config tn_build_rope(tn_builder *b, const tn_step *step);
+void tn_build_latent(tn_builder *b, const tn_step *step); /* build_latent.c */
+void tn_build_moe(tn_builder *b, const tn_step *step);    /* build_moe.c */
 
 #endif

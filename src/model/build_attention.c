@@ -4,11 +4,6 @@
 #include "../base/fmath.h"
 #include "build.h"
 
-enum {
-    MAX_HEADS_OF_ONE = 64,
-    MAX_HEAD_DIM = 512
-}; /* what the kernels take: TN_ATTN_MAX_Q, TN_ATTN_MAX_DIM */
-
 /* ---- Rotation ------------------------------------------------------------------------------------------------ */
 
 /* A vector of factors that frequencies are divided by. */
@@ -61,7 +56,7 @@ static void add_long_factors(tn_builder *b, const tn_step *step, tn_rope_config 
     b->g->long_above = above;
 }
 
-static tn_rope_config rope_of(tn_builder *b, const tn_step *step) {
+tn_rope_config tn_build_rope(tn_builder *b, const tn_step *step) {
     tn_rope_config rope = {
         .halves = step->rope_pairs == TN_ROPE_HALVES, .factor = 1, .theta = 1, .magnitude = 1};
     if (!step->rope_dim || (rope.n_pairs = tn_build_whole(b, step->rope_dim, 0) / 2) == 0) return rope;
@@ -82,10 +77,10 @@ static void check(tn_builder *b, const tn_attention_params *p, uint32_t n_pairs)
     if (b->status) return;
     if (!p->n_kv_heads || p->n_heads % p->n_kv_heads)
         tn_build_fail(b, "the heads are not a multiple of the key-value heads");
-    else if (p->n_heads / p->n_kv_heads > MAX_HEADS_OF_ONE)
-        tn_build_fail(b, "more than %d heads share a key-value head", MAX_HEADS_OF_ONE);
-    else if (p->head_dim % 8 || p->head_dim > MAX_HEAD_DIM)
-        tn_build_fail(b, "the head size must be a multiple of 8, at most %d", MAX_HEAD_DIM);
+    else if (p->n_heads / p->n_kv_heads > TN_MAX_HEADS_OF_ONE)
+        tn_build_fail(b, "more than %d heads share a key-value head", TN_MAX_HEADS_OF_ONE);
+    else if (p->head_dim % 8 || p->head_dim > TN_MAX_HEAD_DIM)
+        tn_build_fail(b, "the head size must be a multiple of 8, at most %d", TN_MAX_HEAD_DIM);
     else if (n_pairs * 2 > p->head_dim)
         tn_build_fail(b, "the rotary dimensions exceed the head size");
     else if ((p->q_norm || p->k_norm) && !(p->norm_eps > 0))
@@ -180,7 +175,7 @@ void tn_build_attention(tn_builder *b, const tn_step *step) {
                              .scale = (float)tn_build_number(b, step->scale, 0),
                              .softcap = (float)tn_build_number(b, step->softcap, 0),
                              .outputs_only = b->last_layer};
-    const tn_rope_config rope = rope_of(b, step);
+    const tn_rope_config rope = tn_build_rope(b, step);
     set_head_norms(b, step, &p);
     p.slopes = slopes(b, tn_build_number(b, step->alibi, 0), p.n_heads);
     p.sinks = tn_build_vector(b, step->sinks, p.n_heads);
@@ -189,7 +184,7 @@ void tn_build_attention(tn_builder *b, const tn_step *step) {
     if (b->status) return;
     b->g->whole |= p.ahead;
     p.rope = tn_graph_add_rope(b->g, rope);
-    p.cache = tn_graph_add_cache(b->g, (tn_cache_shape){p.n_kv_heads, p.head_dim, p.window});
+    p.cache = tn_graph_add_cache(b->g, (tn_cache_shape){p.n_kv_heads, p.head_dim, p.window, false});
     tn_value_id q = temper(b, step, project(b, step, step->q, step->q_bias, step->q_norm, step->q_norm_bias));
     tn_value_id k = project(b, step, step->k, step->k_bias, step->k_norm, step->k_norm_bias);
     tn_value_id v = clamped(b, step, step->v, step->v_bias);

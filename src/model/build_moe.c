@@ -4,7 +4,7 @@
 enum { MAX_EXPERTS = 4096 };
 
 /* The experts' matrices of a tensor with three dimensions, rows of k; zero after a failure. */
-static tn_experts_params matrices(tn_builder *b, int def, uint32_t k, uint32_t n_experts) {
+static tn_matrices matrices(tn_builder *b, int def, uint32_t k, uint32_t n_experts) {
     const tn_tensor *t = tn_build_tensor(b, def);
     const char *id = b->m->arch.tensors[def].id;
     if (!t)
@@ -12,11 +12,11 @@ static tn_experts_params matrices(tn_builder *b, int def, uint32_t k, uint32_t n
     else if (b->m->arch.tensors[def].n_dims != 3 || t->dims[0] != k || t->dims[2] != n_experts)
         tn_build_fail(b, "tensor '%s' is not matrices with rows of %u for %u experts, as the step needs", id,
                       k, n_experts);
-    if (b->status) return (tn_experts_params){0};
+    if (b->status) return (tn_matrices){0};
     const tn_weight w = {t->data, t->dtype, (uint32_t)t->dims[0], (uint32_t)t->dims[1]};
     const size_t bytes = tn_dtype_row_bytes(w.dtype, w.k) * w.n;
     /* those of a part of a tensor lie apart */
-    return (tn_experts_params){w, n_experts, n_experts > 1 ? (t->n_bytes - bytes) / (n_experts - 1) : 0};
+    return (tn_matrices){w, n_experts, n_experts > 1 ? (t->n_bytes - bytes) / (n_experts - 1) : 0};
 }
 
 static tn_value_id add_bias(tn_builder *b, tn_value_id x, tn_value_id picks, int def, uint32_t n_experts) {
@@ -31,10 +31,9 @@ static tn_value_id add_bias(tn_builder *b, tn_value_id x, tn_value_id picks, int
                                    .expert_bias = {(const float *)(const void *)rows.data, n_experts}});
 }
 
-static tn_value_id products(tn_builder *b, tn_value_id x, tn_value_id picks, const tn_experts_params *p,
-                            int bias) {
+static tn_value_id products(tn_builder *b, tn_value_id x, tn_value_id picks, const tn_matrices *p, int bias) {
     const tn_op op = {.kind = TN_OP_EXPERTS, .in = {x, picks, -1}, .experts = *p};
-    return add_bias(b, tn_build_add(b, op), picks, bias, p->n_experts);
+    return add_bias(b, tn_build_add(b, op), picks, bias, p->count);
 }
 
 /* ---- The router ------------------------------------------------------------------------------------------------ */
@@ -74,10 +73,10 @@ static tn_value_id route(tn_builder *b, const tn_step *step) {
 
 /* ---- The step -------------------------------------------------------------------------------------------------- */
 
-static tn_value_id dispatch(tn_builder *b, tn_value_id picks, const tn_experts_params *to) {
+static tn_value_id dispatch(tn_builder *b, tn_value_id picks, const tn_matrices *to) {
     const tn_op op = {.kind = TN_OP_DISPATCH,
                       .in = {b->h, picks, -1},
-                      .dispatch = {tn_dtypes[to->weight.dtype].act, to->n_experts}};
+                      .dispatch = {tn_dtypes[to->weight.dtype].act, to->count}};
     return tn_build_add(b, op);
 }
 
@@ -85,9 +84,9 @@ void tn_build_moe(tn_builder *b, const tn_step *step) {
     const tn_value_id picks = route(b, step);
     if (b->status) return;
     const uint32_t n_experts = b->g->ops[b->g->values[picks].producer].route.n_experts;
-    const tn_experts_params gate = matrices(b, step->gate, tn_build_width(b, b->h), n_experts),
-                            up = matrices(b, step->up, tn_build_width(b, b->h), n_experts),
-                            down = matrices(b, step->down, up.weight.n, n_experts);
+    const tn_matrices gate = matrices(b, step->gate, tn_build_width(b, b->h), n_experts),
+                      up = matrices(b, step->up, tn_build_width(b, b->h), n_experts),
+                      down = matrices(b, step->down, up.weight.n, n_experts);
     if (!b->status && gate.weight.n != up.weight.n) tn_build_fail(b, "gate and up are not of one width");
     if (b->status) return;
     const bool same_rows = tn_dtypes[gate.weight.dtype].act == tn_dtypes[up.weight.dtype].act;

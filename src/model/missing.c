@@ -10,10 +10,6 @@ static const struct {
     const char *part; /* of a tensor's name */
     const char *step;
 } lacking[] = {
-    {"ffn_gate_inp", "moe: routed experts"},
-    {"_exps.", "moe: routed experts"},
-    {"_shexp", "moe: shared experts"},
-    {"attn_kv_a", "attention: latent keys and values"},
     {"attn_rel_b", "attention: biases by distance"},
     {"indexer", "attention: positions chosen by an index"},
     {"cross_attn", "attention: to another sequence"},

@@ -48,7 +48,7 @@ static size_t row_bytes(const tn_cache_shape *shape, const tn_session_config *c)
     return tn_dtype_row_bytes(tn_kv_dtype(c->kv), shape->head_dim);
 }
 
-/* Sizes of one cache's k (v is the same); false on overflow. */
+/* Sizes of one cache's k (v, if it has one of its own, is the same); false on overflow. */
 static bool cache_bytes(const tn_cache_shape *shape, const tn_session_config *c, uint64_t *head_bytes,
                         uint64_t *bytes) {
     return tn_mul_u64(capacity(shape, c), row_bytes(shape, c), head_bytes) &&
@@ -85,7 +85,8 @@ static tn_status measure(tn_session *s, tn_error *err) {
     if (status) return status;
     uint64_t total = 0, head, bytes, private_bytes, logits_bytes;
     for (uint32_t i = 0; i < s->graph->n_caches; i++)
-        if (!cache_bytes(&s->graph->caches[i], c, &head, &bytes) || !tn_add_u64(total, 2 * bytes, &total))
+        if (!cache_bytes(&s->graph->caches[i], c, &head, &bytes) ||
+            !tn_add_u64(total, (s->graph->caches[i].latent ? 1 : 2) * bytes, &total))
             return too_large(err);
     s->kv_bytes = total;
     s->logits_stride = tn_round_up((size_t)tn_session_row_width(s) * sizeof(float), 64);
@@ -130,11 +131,11 @@ static void place_caches(tn_session *s) {
         uint64_t head = 0, bytes = 0;
         cache_bytes(shape, &s->config, &head, &bytes);
         s->kv[i] = (tn_kv){.k = at,
-                           .v = at + bytes,
+                           .v = shape->latent ? at : at + bytes,
                            .head_stride = head,
                            .pos_stride = row_bytes(shape, &s->config),
                            .capacity = capacity(shape, &s->config)};
-        at += 2 * bytes;
+        at += (shape->latent ? 1 : 2) * bytes;
         if (!shape->window || s->kv[i].capacity >= s->config.n_ctx) continue; /* it keeps all positions */
         if (!s->ring || s->kv[i].capacity < s->ring) s->ring = s->kv[i].capacity;
         if (shape->window > s->window) s->window = shape->window;

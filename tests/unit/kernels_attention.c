@@ -104,7 +104,7 @@ static void check_attention(tn_kv_type kv, size_t head_dim, size_t n_q, regime k
 
 void test_attention_equals_the_reference(void **state) {
     (void)state;
-    static const size_t dims[] = {8, 16, 24, 40, 64, 72, 80, 96, 128, 256, 512};
+    static const size_t dims[] = {8, 16, 24, 40, 64, 72, 80, 96, 128, 256, 512, 576};
     static const size_t counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 64};
     unsigned turn = 0;
     for (int kv = 0; kv < TN_KV_COUNT; kv++)

@@ -54,7 +54,7 @@ static tn_value_id look_up(tn_graph *g, const float *table, uint32_t width) {
 static void build(tn_graph *g, tn_arena *arena, const tn_route_params *p, const float *router_rows) {
     tn_graph_init(g, arena);
     const tn_weight w = {(const uint8_t *)matrices, TN_DTYPE_F32, WIDTH, N_OUT};
-    const tn_experts_params experts = {w, p->n_experts, sizeof matrices[0]};
+    const tn_matrices experts = {w, p->n_experts, sizeof matrices[0]};
     const tn_value_id x = look_up(g, rows[0], WIDTH), scores = look_up(g, router_rows, p->n_experts);
     const tn_value_id picks = add(g, (tn_op){.kind = TN_OP_ROUTE, .in = {scores, -1, -1}, .route = *p});
     const tn_value_id sorted =
