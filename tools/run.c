@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "profile.h"
 #include "sampling.h"
 #include "terminal.h"
 
@@ -17,13 +18,14 @@ static const char help[] = "usage: tern run -m M.gguf (-p TEXT | -f FILE) [optio
                            "  -f, --file FILE       the prompt from a file as it is; - is standard input\n"
                            "  -n, --predict N       tokens to generate (until the end, or -c is full)\n"
                            "  -c, --ctx N           positions in the context (the model's, at most 4096)\n"
-                           "  -t, --threads N       threads (the cores this process may use)\n"
-                           "  --pin                 bind each thread to a processor\n"
+                           "  -t, --threads N       threads (the cores allowed here); --pin binds them\n"
                            "  -b, --batch N         tokens of the prompt computed at once (512)\n"
                            "  -s, --seed N          seed of the draws (a new one, printed at the end)\n"
                            "  --temp X              temperature of the draws (0.8; 0: greedy)\n"
                            "  --grammar FILE        the text must match this grammar (GBNF)\n"
-                           "  --help-sampling       how tokens are drawn, and the options for that\n"
+                           "  --json-schema FILE    the text must be valid by it; also the schema itself\n"
+                           "  --profile NAME        settings from ~/.config/tern/config.yaml (default)\n"
+                           "  --help-sampling       how tokens are drawn, and all options for that\n"
                            "  --stop TEXT           end before this text appears; up to 16 of them\n"
                            "  --ignore-eos          go on past end tokens\n"
                            "  --no-special          text of control tokens is plain text\n"
@@ -246,7 +248,9 @@ static int run_model(tn_run *run) {
     if (!exit_code) exit_code = prefill(run);
     if (!exit_code) exit_code = open_generator(run);
     if (!exit_code) exit_code = generate(run);
-    if (run->session && exit_code != TN_EXIT_FAILED && !run->options->quiet) print_figures(run, exit_code);
+    if (run->session && (exit_code == TN_EXIT_DONE || exit_code == TN_EXIT_INTERRUPTED) &&
+        !run->options->quiet)
+        print_figures(run, exit_code);
     return exit_code;
 }
 
@@ -257,12 +261,16 @@ static int run_command(const tn_options *options) {
         return tn_cli_fail_usage(options->command, prompt ? "-p and -f: expected one of them, found both"
                                                           : "-p or -f: missing prompt");
     }
-    tn_run run = {.options = options, .stdout_terminal = isatty(STDOUT_FILENO) == 1};
-    const int exit_code = run_model(&run);
+    tn_options all = *options;
+    tn_profile *profile;
+    tn_run run = {.options = &all, .stdout_terminal = isatty(STDOUT_FILENO) == 1};
+    int exit_code = tn_profile_apply(&all, &profile);
+    if (!exit_code) exit_code = run_model(&run);
     tern_generator_free(run.generator);
     tern_session_free(run.session);
     tern_free(run.ids);
     tn_sampling_free(&run.sampling);
+    tn_profile_free(profile);
     tern_model_close(run.model);
     return exit_code;
 }

@@ -25,8 +25,9 @@ static tn_status init(tn_sampler *s, const tn_tokenizer *tok, tn_error *err) {
     s->weights = calloc(n, sizeof *s->weights);
     s->ranks = calloc(n, sizeof *s->ranks);
     s->bins = calloc(n, sizeof *s->bins);
+    s->listed = calloc(n, sizeof *s->listed);
     s->bias = calloc(n_bias + 1, sizeof *s->bias);
-    if (!s->logits || !s->ids || !s->weights || !s->ranks || !s->bins || !s->bias)
+    if (!s->logits || !s->ids || !s->weights || !s->ranks || !s->bins || !s->listed || !s->bias)
         return tn_fail(err, TN_ERR_MEMORY, "sampler", NULL, "out of memory");
     if (n_bias) memcpy(s->bias, s->params.bias, n_bias * sizeof *s->bias);
     qsort(s->bias, n_bias, sizeof *s->bias, by_token);
@@ -62,6 +63,7 @@ void tn_sampler_free(tn_sampler *s) {
     free(s->weights);
     free(s->ranks);
     free(s->bins);
+    free(s->listed);
     free(s->bias);
     tn_history_free(&s->history);
     free(s);
@@ -77,6 +79,7 @@ tn_status tn_sampler_accept(tn_sampler *s, int32_t token, tn_error *err) {
 /* ---- Candidates ---------------------------------------------------------------------------------------- */
 
 static tn_status check_logits(const tn_sampler *s, const float *logits, tn_error *err) {
+    if (tn_all_finite_or_low(logits, s->n_vocab)) return TN_OK;
     for (uint32_t i = 0; i < s->n_vocab; i++)
         if (!(logits[i] < INFINITY))
             return tn_fail(err, TN_ERR_NUMERIC, "sampler", "logits", "token %u has %g", i, (double)logits[i]);
@@ -119,10 +122,10 @@ static void add_bias(tn_sampler *s) {
 
 /* The best candidate, the lowest id among equals; n if all are -infinity. */
 static uint32_t best(const tn_sampler *s) {
-    float max = -INFINITY;
-    uint32_t at = s->n;
-    for (uint32_t i = 0; i < s->n; i++)
-        if (s->logits[i] > max) max = s->logits[i], at = i;
+    const float max = tn_greatest(s->logits, s->n);
+    uint32_t at = 0;
+    if (max == -INFINITY) return s->n;
+    while (s->logits[at] != max) at++;
     return at;
 }
 
