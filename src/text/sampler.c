@@ -136,51 +136,79 @@ static tn_status none_left(bool constrained, tn_error *err) {
 
 /* ---- Pick ---------------------------------------------------------------------------------------------- */
 
-static tn_status pick_greedy(tn_sampler *s, const float *logits, const uint64_t *mask, int32_t *token,
-                             tn_error *err) {
-    gather(s, logits, mask);
-    s->inverse = 1;
-    add_bias(s);
-    for (uint32_t i = 0; i < s->n_stages; i++)
-        if (s->stages[i] <= TN_STAGE_DRY) tn_sampler_filters[s->stages[i]](s);
-    const uint32_t at = best(s);
-    if (at == s->n) return none_left(mask != NULL, err);
-    *token = (int32_t)s->ids[at];
-    return TN_OK;
+/* Stages that look back on the text and stand in front of all filters; for a greedy choice, all of them. Returns the place of
+ * the next stage. */
+static uint32_t look_back(tn_sampler *s, bool greedy) {
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < s->n_stages; i++) {
+        if (s->stages[i] <= TN_STAGE_DRY && (greedy || i == next)) {
+            tn_sampler_filters[s->stages[i]](s);
+            next = i + 1;
+        }
+    }
+    return next;
 }
 
-static tn_status pick_drawn(tn_sampler *s, const float *logits, const uint64_t *mask, int32_t *token,
-                            tn_error *err) {
+/* How many of the best allowed tokens decide, whatever the others are; 0: all may matter. */
+static uint32_t n_deciding(const tn_sampler *s, bool greedy, uint32_t next) {
+    enum { MOST = 1000 };
+    if (greedy) return 1;
+    const bool top_k = next < s->n_stages && s->stages[next] == TN_STAGE_TOP_K && s->params.top_k <= MOST;
+    return top_k ? (uint32_t)s->params.top_k : 0;
+}
+
+/* Narrows the candidates to the allowed ones among the best, if these are at least n. To look at a few tokens takes less time
+ * than to find all that are allowed, and in most texts the best tokens are allowed. */
+static bool narrow(tn_sampler *s, tn_constraint *constraint, uint32_t n) {
+    const uint32_t at = n == 1 ? best(s) : s->n, n_wide = 4 * n < 128 ? 128 : 4 * n;
+    uint32_t n_kept = 0;
+    if (at < s->n && tn_constraint_allows(constraint, (int32_t)s->ids[at])) {
+        s->logits[0] = s->logits[at];
+        s->ids[0] = s->ids[at];
+        s->n = 1;
+        return true;
+    }
+    if (n == 0 || n_wide >= s->n) return false;
+    tn_keep_best(s, s->logits, true, n_wide);
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (!tn_constraint_allows(constraint, (int32_t)s->ids[i])) continue;
+        s->logits[n_kept] = s->logits[i];
+        s->ids[n_kept++] = s->ids[i];
+    }
+    s->n = n_kept;
+    return n_kept >= n;
+}
+
+/* Picks with the mask, or without one (NULL); *token stays -1 if that does not do under the constraint. */
+static tn_status pick(tn_sampler *s, const float *logits, tn_constraint *constraint, const uint64_t *mask,
+                      int32_t *token, tn_error *err) {
+    const bool greedy = s->params.temperature == 0;
     gather(s, logits, mask);
     s->inverse = 1;
     s->weighed = false;
     add_bias(s);
-    if (best(s) == s->n) return none_left(mask != NULL, err);
-    for (uint32_t i = 0; i < s->n_stages; i++) tn_sampler_filters[s->stages[i]](s);
-    const uint32_t at = tn_draw(s);
+    const uint32_t next = look_back(s, greedy);
+    if (constraint && !mask && !narrow(s, constraint, n_deciding(s, greedy, next))) return TN_OK;
+    uint32_t at = best(s);
+    if (at == s->n) return none_left(constraint != NULL, err);
+    if (!greedy) {
+        for (uint32_t i = next; i < s->n_stages; i++) tn_sampler_filters[s->stages[i]](s);
+        at = tn_draw(s);
+        tn_mirostat_drawn(s, s->logits[at]);
+    }
     *token = (int32_t)s->ids[at];
-    tn_mirostat_drawn(s, s->logits[at]);
     return TN_OK;
 }
 
-/* The best of all tokens is the best of those allowed if it is allowed itself: no mask is needed then. A draw has no such
- * short cut, since every share of it depends on which tokens count. */
 tn_status tn_sampler_pick(tn_sampler *s, const float *logits, tn_constraint *constraint, int32_t *token,
                           tn_error *err) {
-    *token = 0;
-    tn_status status = check_logits(s, logits, err);
-    if (status != TN_OK) return status;
-    const bool greedy = s->params.temperature == 0;
     const uint64_t *mask = NULL;
-    if (greedy) {
-        status = pick_greedy(s, logits, NULL, token, err);
-        if (status != TN_OK || !constraint || tn_constraint_allows(constraint, *token)) return status;
-    }
-    if (constraint) {
-        status = tn_constraint_mask(constraint, &mask, err);
-        if (status != TN_OK) return status;
-    }
-    return greedy ? pick_greedy(s, logits, mask, token, err) : pick_drawn(s, logits, mask, token, err);
+    *token = -1;
+    tn_status status = check_logits(s, logits, err);
+    if (status == TN_OK) status = pick(s, logits, constraint, NULL, token, err);
+    if (status == TN_OK && *token < 0) status = tn_constraint_mask(constraint, &mask, err);
+    if (status == TN_OK && *token < 0) status = pick(s, logits, constraint, mask, token, err);
+    return status;
 }
 
 /* ---- Log-probabilities ----------------------------------------------------------------------------------- */
