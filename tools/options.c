@@ -76,6 +76,28 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_SPLIT_SIZE] = {"split-size", 0, TN_KIND_SIZE, AT(split_size), 1, INT64_MAX / 1000},
     [TN_OPTION_OVERRIDE] = {"override", 0, TN_KIND_LIST, AT(overrides), 0, AT(n_overrides)},
     [TN_OPTION_ALLOW_REQUANTIZE] = {"allow-requantize", 0, TN_KIND_FLAG, AT(allow_requantize), 0, 0},
+    [TN_OPTION_SAMPLERS] = {"samplers", 0, TN_KIND_TEXT, AT(samplers), 0, 0},
+    [TN_OPTION_TEMP_RANGE] = {"temp-range", 0, TN_KIND_REAL, AT(temp_range), 0, 100},
+    [TN_OPTION_TEMP_EXPONENT] = {"temp-exponent", 0, TN_KIND_REAL, AT(temp_exponent), 0, 100},
+    [TN_OPTION_TYPICAL] = {"typical", 0, TN_KIND_POSITIVE, AT(typical), 0, 1},
+    [TN_OPTION_TOP_N_SIGMA] = {"top-n-sigma", 0, TN_KIND_REAL, AT(top_n_sigma), 0, 100},
+    [TN_OPTION_XTC] = {"xtc", 0, TN_KIND_REAL, AT(xtc), 0, 1},
+    [TN_OPTION_XTC_THRESHOLD] = {"xtc-threshold", 0, TN_KIND_REAL, AT(xtc_threshold), 0, 1},
+    [TN_OPTION_PRESENCE_PENALTY] = {"presence-penalty", 0, TN_KIND_REAL, AT(presence_penalty), -100, 100},
+    [TN_OPTION_FREQUENCY_PENALTY] = {"frequency-penalty", 0, TN_KIND_REAL, AT(frequency_penalty), -100, 100},
+    [TN_OPTION_DRY] = {"dry", 0, TN_KIND_REAL, AT(dry), 0, 100},
+    [TN_OPTION_DRY_BASE] = {"dry-base", 0, TN_KIND_REAL, AT(dry_base), 0, 100},
+    [TN_OPTION_DRY_LENGTH] = {"dry-length", 0, TN_KIND_INTEGER, AT(dry_length), 0, INT32_MAX},
+    [TN_OPTION_DRY_LAST_N] = {"dry-last-n", 0, TN_KIND_INTEGER, AT(dry_last_n), -1, INT32_MAX},
+    [TN_OPTION_DRY_BREAK] = {"dry-break", 0, TN_KIND_LIST, AT(dry_break), 0, AT(n_dry_break)},
+    [TN_OPTION_MIROSTAT] = {"mirostat", 0, TN_KIND_REAL, AT(mirostat), 0, 100},
+    [TN_OPTION_MIROSTAT_RATE] = {"mirostat-rate", 0, TN_KIND_REAL, AT(mirostat_rate), 0, 100},
+    [TN_OPTION_BIAS] = {"bias", 0, TN_KIND_LIST, AT(bias), 0, AT(n_bias)},
+    [TN_OPTION_LOGPROBS] = {"logprobs", 0, TN_KIND_INTEGER, AT(n_logprobs), 0, 100},
+    [TN_OPTION_GRAMMAR] = {"grammar", 0, TN_KIND_TEXT, AT(grammar), 0, 0},
+    [TN_OPTION_JSON_SCHEMA] = {"json-schema", 0, TN_KIND_TEXT, AT(json_schema), 0, 0},
+    [TN_OPTION_PROFILE] = {"profile", 0, TN_KIND_TEXT, AT(profile), 0, 0},
+    [TN_OPTION_HELP_SAMPLING] = {"help-sampling", 0, TN_KIND_FLAG, AT(help_sampling), 0, 0},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 
@@ -104,8 +126,7 @@ bool tn_parse_kv(const char *text, size_t n, tern_kv_type *kv) {
     return false;
 }
 
-/* Decimal notation alone: no hexadecimal, no "inf", no "nan", no spaces. */
-static bool parse_real(const char *text, double *out) {
+bool tn_parse_real(const char *text, double *out) {
     if (!*text || text[strspn(text, "0123456789.eE+-")]) return false;
     char *end;
     *out = strtod(text, &end);
@@ -143,7 +164,7 @@ static int store_real(const tn_command *command, const tn_option *option, const 
                       tn_options *out) {
     double number;
     const bool positive = option->kind == TN_KIND_POSITIVE;
-    if (!parse_real(value, &number) || number < (double)option->low || number > (double)option->high ||
+    if (!tn_parse_real(value, &number) || number < (double)option->low || number > (double)option->high ||
         (positive && number <= 0)) {
         return tn_cli_fail_usage(command, "%s: expected a number %s %" PRId64 " %s %" PRId64 ", found '%s'",
                                  word, positive ? "above" : "from", option->low, positive ? "up to" : "to",
@@ -192,6 +213,21 @@ static int store(const tn_command *command, tn_option_id id, const char *word, c
     case TN_KIND_LIST: return store_text(command, option, word, value, out);
     }
     return 0;
+}
+
+tn_option_id tn_option_named(const char *name) {
+    int id = 0;
+    while (id < TN_OPTION_COUNT && strcmp(option_table[id].name, name) != 0) id++;
+    return (tn_option_id)id;
+}
+
+tn_option_values tn_option_values_of(tn_option_id id) {
+    const tn_option_kind kind = option_table[id].kind;
+    return kind == TN_KIND_FLAG ? TN_VALUES_NONE : kind == TN_KIND_LIST ? TN_VALUES_LIST : TN_VALUES_ONE;
+}
+
+int tn_option_set_value(tn_options *options, tn_option_id id, const char *word, const char *value) {
+    return store(options->command, id, word, value, options);
 }
 
 /* Splits "--name=value", "--name", "-x" or "-xvalue". Returns the option, or TN_OPTION_COUNT; *value is NULL
@@ -288,7 +324,7 @@ int tn_options_parse(const tn_command *command, int n_args, char *const *args, t
             at++;
         }
         if (failed) return failed;
-        if (out->help) return 0;
+        if (out->help || out->help_sampling) return 0;
     }
     return check_required(command, out);
 }

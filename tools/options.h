@@ -55,6 +55,28 @@ typedef enum tn_option_id {
     TN_OPTION_SPLIT_SIZE,
     TN_OPTION_OVERRIDE,
     TN_OPTION_ALLOW_REQUANTIZE,
+    TN_OPTION_SAMPLERS,
+    TN_OPTION_TEMP_RANGE,
+    TN_OPTION_TEMP_EXPONENT,
+    TN_OPTION_TYPICAL,
+    TN_OPTION_TOP_N_SIGMA,
+    TN_OPTION_XTC,
+    TN_OPTION_XTC_THRESHOLD,
+    TN_OPTION_PRESENCE_PENALTY,
+    TN_OPTION_FREQUENCY_PENALTY,
+    TN_OPTION_DRY,
+    TN_OPTION_DRY_BASE,
+    TN_OPTION_DRY_LENGTH,
+    TN_OPTION_DRY_LAST_N,
+    TN_OPTION_DRY_BREAK,
+    TN_OPTION_MIROSTAT,
+    TN_OPTION_MIROSTAT_RATE,
+    TN_OPTION_BIAS,
+    TN_OPTION_LOGPROBS,
+    TN_OPTION_GRAMMAR,
+    TN_OPTION_JSON_SCHEMA,
+    TN_OPTION_PROFILE,
+    TN_OPTION_HELP_SAMPLING,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -70,16 +92,20 @@ enum { TN_MAX_STOPS = 16, TN_MAX_OVERRIDES = TN_MAX_STOPS };
 typedef struct tn_options {
     const tn_command *command;
     tn_option_set given; /* TN_OPTION_BIT of each option seen */
-    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *pooling, *type, *recipe,
-        *imatrix;
-    const char *stop[TN_MAX_STOPS], *overrides[TN_MAX_OVERRIDES];
-    size_t n_stop, n_overrides;
+    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *pooling;
+    const char *type, *recipe, *imatrix, *samplers, *grammar, *json_schema, *profile;
+    const char *stop[TN_MAX_STOPS], *overrides[TN_MAX_OVERRIDES], *dry_break[TN_MAX_STOPS],
+        *bias[TN_MAX_STOPS];
+    size_t n_stop, n_overrides, n_dry_break, n_bias;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
     int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs, split_size;
+    int64_t dry_length, dry_last_n, n_logprobs;
     tern_kv_type kv;
     double temp, top_p, min_p, repeat_penalty;
-    bool ignore_eos, no_special, no_bos, pin, all, json, csv, raw, no_normalize, tensors, verbose, quiet,
-        help, dry_run, keep_split, allow_requantize;
+    double temp_range, temp_exponent, typical, top_n_sigma, xtc, xtc_threshold, presence_penalty,
+        frequency_penalty, dry, dry_base, mirostat, mirostat_rate;
+    bool ignore_eos, no_special, no_bos, pin, all, json, csv, raw, no_normalize, tensors, verbose, quiet;
+    bool dry_run, keep_split, allow_requantize, help, help_sampling;
 } tn_options;
 
 static inline bool tn_option_given(const tn_options *options, tn_option_id id) {
@@ -90,8 +116,21 @@ static inline bool tn_option_given(const tn_options *options, tn_option_id id) {
  * wrong. */
 int tn_options_parse(const tn_command *command, int n_args, char *const *args, tn_options *out);
 
+/* The option of a long name, TN_OPTION_COUNT if there is none. */
+tn_option_id tn_option_named(const char *name);
+
+/* What values an option has: none but its presence, one, or several in turn. */
+typedef enum tn_option_values { TN_VALUES_NONE, TN_VALUES_ONE, TN_VALUES_LIST } tn_option_values;
+tn_option_values tn_option_values_of(tn_option_id id);
+
+/* Sets an option as if it had been given, with `word` for its name in errors. Returns the exit code. */
+int tn_option_set_value(tn_options *options, tn_option_id id, const char *word, const char *value);
+
 /* Decimal integer without sign (but '-' where low is negative), spaces or anything behind it. */
 bool tn_parse_integer(const char *text, int64_t low, int64_t high, int64_t *out);
+
+/* Decimal notation alone: no hexadecimal, no "inf", no "nan", no spaces. */
+bool tn_parse_real(const char *text, double *out);
 
 /* The word of a KV cache type in options and reports, and back from one of n bytes. */
 const char *tn_kv_name(tern_kv_type kv);
