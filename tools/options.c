@@ -13,7 +13,7 @@ typedef enum tn_option_kind {
     TN_KIND_FLAG,     /* bool */
     TN_KIND_TEXT,     /* const char *, not empty */
     TN_KIND_PROMPT,   /* const char *, may be empty */
-    TN_KIND_LIST,     /* appended to options->stop */
+    TN_KIND_LIST,     /* appended to a tn_texts */
     TN_KIND_KV,       /* tern_kv_type */
     TN_KIND_INTEGER,  /* int64_t in [low, high] */
     TN_KIND_REAL,     /* double in [low, high] */
@@ -64,6 +64,13 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_RUNS] = {"runs", 'r', TN_KIND_INTEGER, AT(n_runs), 1, 100},
     [TN_OPTION_CSV] = {"csv", 0, TN_KIND_FLAG, AT(csv), 0, 0},
     [TN_OPTION_YAML] = {"yaml", 0, TN_KIND_TEXT, AT(yaml), 0, 0},
+    [TN_OPTION_MESSAGES] = {"messages", 0, TN_KIND_TEXT, AT(messages), 0, 0},
+    [TN_OPTION_TOOLS] = {"tools", 0, TN_KIND_TEXT, AT(tools), 0, 0},
+    [TN_OPTION_VAR] = {"var", 0, TN_KIND_LIST, AT(var), 0, 0},
+    [TN_OPTION_BOS] = {"bos", 0, TN_KIND_PROMPT, AT(bos), 0, 0},
+    [TN_OPTION_EOS] = {"eos", 0, TN_KIND_PROMPT, AT(eos), 0, 0},
+    [TN_OPTION_NO_GENERATION_PROMPT] = {"no-generation-prompt", 0, TN_KIND_FLAG, AT(no_generation_prompt), 0,
+                                        0},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 
@@ -128,10 +135,11 @@ static int store_text(const tn_command *command, const tn_option *option, const 
         return tn_cli_fail_usage(command, "%s: expected a text, found ''", word);
     }
     if (option->kind == TN_KIND_LIST) {
-        if (out->n_stop == TN_MAX_STOPS) {
-            return tn_cli_fail_usage(command, "%s: expected at most %d of them", word, TN_MAX_STOPS);
+        tn_texts *texts = (tn_texts *)((char *)out + option->offset);
+        if (texts->n == TN_MAX_TEXTS) {
+            return tn_cli_fail_usage(command, "%s: expected at most %d of them", word, TN_MAX_TEXTS);
         }
-        out->stop[out->n_stop++] = value;
+        texts->v[texts->n++] = value;
         return 0;
     }
     *(const char **)((char *)out + option->offset) = value;

@@ -44,6 +44,12 @@ typedef enum tn_option_id {
     TN_OPTION_RUNS,
     TN_OPTION_CSV,
     TN_OPTION_YAML,
+    TN_OPTION_MESSAGES,
+    TN_OPTION_TOOLS,
+    TN_OPTION_VAR,
+    TN_OPTION_BOS,
+    TN_OPTION_EOS,
+    TN_OPTION_NO_GENERATION_PROMPT,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -53,20 +59,25 @@ __extension__ typedef unsigned __int128 tn_option_set;
 #define TN_OPTION_BIT(id) ((tn_option_set)1 << (id))
 #define TN_ACCEPT(name)   TN_OPTION_BIT(TN_OPTION_##name)
 
-enum { TN_MAX_STOPS = 16 };
+/* Of an option that may be given several times. */
+enum { TN_MAX_TEXTS = 16 };
+typedef struct tn_texts {
+    const char *v[TN_MAX_TEXTS];
+    size_t n;
+} tn_texts;
 
 /* What was given; strings are borrowed from argv. A number that was not given is 0: ask tn_option_given. */
 typedef struct tn_options {
     const tn_command *command;
     tn_option_set given; /* TN_OPTION_BIT of each option seen */
-    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml;
-    const char *stop[TN_MAX_STOPS];
-    size_t n_stop;
+    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *messages, *tools, *bos, *eos;
+    tn_texts stop, var;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
     int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs;
     tern_kv_type kv;
     double temp, top_p, min_p, repeat_penalty;
-    bool ignore_eos, no_special, no_bos, pin, all, json, csv, tensors, verbose, quiet, help;
+    bool ignore_eos, no_special, no_bos, pin, all, json, csv, tensors, verbose, quiet, no_generation_prompt,
+        help;
 } tn_options;
 
 static inline bool tn_option_given(const tn_options *options, tn_option_id id) {
