@@ -13,7 +13,7 @@ typedef enum tn_option_kind {
     TN_KIND_FLAG,     /* bool */
     TN_KIND_TEXT,     /* const char *, not empty */
     TN_KIND_PROMPT,   /* const char *, may be empty */
-    TN_KIND_LIST,     /* appended to a list, whose count is at offset `high` */
+    TN_KIND_LIST,     /* appended to a tn_texts */
     TN_KIND_KV,       /* tern_kv_type */
     TN_KIND_INTEGER,  /* int64_t in [low, high] */
     TN_KIND_SIZE,     /* int64_t bytes in [low, high]: a number with K, M or G behind it, powers of 1000 */
@@ -46,7 +46,7 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_MIN_P] = {"min-p", 0, TN_KIND_REAL, AT(min_p), 0, 1},
     [TN_OPTION_REPEAT_PENALTY] = {"repeat-penalty", 0, TN_KIND_POSITIVE, AT(repeat_penalty), 0, 100},
     [TN_OPTION_REPEAT_LAST_N] = {"repeat-last-n", 0, TN_KIND_INTEGER, AT(repeat_last_n), -1, INT32_MAX},
-    [TN_OPTION_STOP] = {"stop", 0, TN_KIND_LIST, AT(stop), 0, AT(n_stop)},
+    [TN_OPTION_STOP] = {"stop", 0, TN_KIND_LIST, AT(stop), 0, 0},
     [TN_OPTION_KV] = {"kv", 0, TN_KIND_KV, AT(kv), 0, 0},
     [TN_OPTION_PIN] = {"pin", 0, TN_KIND_FLAG, AT(pin), 0, 0},
     [TN_OPTION_IGNORE_EOS] = {"ignore-eos", 0, TN_KIND_FLAG, AT(ignore_eos), 0, 0},
@@ -74,7 +74,7 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_DRY_RUN] = {"dry-run", 0, TN_KIND_FLAG, AT(dry_run), 0, 0},
     [TN_OPTION_KEEP_SPLIT] = {"keep-split", 0, TN_KIND_FLAG, AT(keep_split), 0, 0},
     [TN_OPTION_SPLIT_SIZE] = {"split-size", 0, TN_KIND_SIZE, AT(split_size), 1, INT64_MAX / 1000},
-    [TN_OPTION_OVERRIDE] = {"override", 0, TN_KIND_LIST, AT(overrides), 0, AT(n_overrides)},
+    [TN_OPTION_OVERRIDE] = {"override", 0, TN_KIND_LIST, AT(overrides), 0, 0},
     [TN_OPTION_ALLOW_REQUANTIZE] = {"allow-requantize", 0, TN_KIND_FLAG, AT(allow_requantize), 0, 0},
     [TN_OPTION_SAMPLERS] = {"samplers", 0, TN_KIND_TEXT, AT(samplers), 0, 0},
     [TN_OPTION_TEMP_RANGE] = {"temp-range", 0, TN_KIND_REAL, AT(temp_range), 0, 100},
@@ -89,15 +89,22 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_DRY_BASE] = {"dry-base", 0, TN_KIND_REAL, AT(dry_base), 0, 100},
     [TN_OPTION_DRY_LENGTH] = {"dry-length", 0, TN_KIND_INTEGER, AT(dry_length), 0, INT32_MAX},
     [TN_OPTION_DRY_LAST_N] = {"dry-last-n", 0, TN_KIND_INTEGER, AT(dry_last_n), -1, INT32_MAX},
-    [TN_OPTION_DRY_BREAK] = {"dry-break", 0, TN_KIND_LIST, AT(dry_break), 0, AT(n_dry_break)},
+    [TN_OPTION_DRY_BREAK] = {"dry-break", 0, TN_KIND_LIST, AT(dry_break), 0, 0},
     [TN_OPTION_MIROSTAT] = {"mirostat", 0, TN_KIND_REAL, AT(mirostat), 0, 100},
     [TN_OPTION_MIROSTAT_RATE] = {"mirostat-rate", 0, TN_KIND_REAL, AT(mirostat_rate), 0, 100},
-    [TN_OPTION_BIAS] = {"bias", 0, TN_KIND_LIST, AT(bias), 0, AT(n_bias)},
+    [TN_OPTION_BIAS] = {"bias", 0, TN_KIND_LIST, AT(bias), 0, 0},
     [TN_OPTION_LOGPROBS] = {"logprobs", 0, TN_KIND_INTEGER, AT(n_logprobs), 0, 100},
     [TN_OPTION_GRAMMAR] = {"grammar", 0, TN_KIND_TEXT, AT(grammar), 0, 0},
     [TN_OPTION_JSON_SCHEMA] = {"json-schema", 0, TN_KIND_TEXT, AT(json_schema), 0, 0},
     [TN_OPTION_PROFILE] = {"profile", 0, TN_KIND_TEXT, AT(profile), 0, 0},
     [TN_OPTION_HELP_SAMPLING] = {"help-sampling", 0, TN_KIND_FLAG, AT(help_sampling), 0, 0},
+    [TN_OPTION_MESSAGES] = {"messages", 0, TN_KIND_TEXT, AT(messages), 0, 0},
+    [TN_OPTION_TOOLS] = {"tools", 0, TN_KIND_TEXT, AT(tools), 0, 0},
+    [TN_OPTION_VAR] = {"var", 0, TN_KIND_LIST, AT(var), 0, 0},
+    [TN_OPTION_BOS] = {"bos", 0, TN_KIND_PROMPT, AT(bos), 0, 0},
+    [TN_OPTION_EOS] = {"eos", 0, TN_KIND_PROMPT, AT(eos), 0, 0},
+    [TN_OPTION_NO_GENERATION_PROMPT] = {"no-generation-prompt", 0, TN_KIND_FLAG, AT(no_generation_prompt), 0,
+                                        0},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 
@@ -180,11 +187,11 @@ static int store_text(const tn_command *command, const tn_option *option, const 
         return tn_cli_fail_usage(command, "%s: expected a text, found ''", word);
     }
     if (option->kind == TN_KIND_LIST) {
-        size_t *n = (size_t *)((char *)out + option->high);
-        if (*n == TN_MAX_STOPS) {
-            return tn_cli_fail_usage(command, "%s: expected at most %d of them", word, TN_MAX_STOPS);
+        tn_texts *texts = (tn_texts *)((char *)out + option->offset);
+        if (texts->n == TN_MAX_TEXTS) {
+            return tn_cli_fail_usage(command, "%s: expected at most %d of them", word, TN_MAX_TEXTS);
         }
-        ((const char **)((char *)out + option->offset))[(*n)++] = value;
+        texts->v[texts->n++] = value;
         return 0;
     }
     *(const char **)((char *)out + option->offset) = value;

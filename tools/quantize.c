@@ -89,8 +89,8 @@ static int run(const tn_options *o) {
     q.type = o->type;
     q.recipe = o->recipe;
     q.imatrix = o->imatrix;
-    q.overrides = o->overrides;
-    q.n_overrides = o->n_overrides;
+    q.overrides = o->overrides.v;
+    q.n_overrides = o->overrides.n;
     q.n_threads = (uint32_t)o->n_threads;
     q.split_bytes = (uint64_t)o->split_size;
     q.keep_split = o->keep_split;
