@@ -176,6 +176,8 @@ void tn_build_attention(tn_builder *b, const tn_step *step) {
                              .softcap = (float)tn_build_number(b, step->softcap, 0),
                              .outputs_only = b->last_layer};
     const tn_rope_config rope = tn_build_rope(b, step);
+    if (p.ahead && rope.long_factors)
+        tn_build_fail(b, "attention that sees ahead cannot change its rotation with the length");
     set_head_norms(b, step, &p);
     p.slopes = slopes(b, tn_build_number(b, step->alibi, 0), p.n_heads);
     p.sinks = tn_build_vector(b, step->sinks, p.n_heads);
