@@ -39,9 +39,9 @@ static void print_tensor(void *user, const tern_quantized_tensor *t) {
 
 static void format_left(char text[64], double seconds) {
     if (seconds < 100) {
-        snprintf(text, 64, "quantizing, %.0f s left:", seconds);
+        snprintf(text, 64, "quantizing, %.0f s left, MiB:", seconds);
     } else {
-        snprintf(text, 64, "quantizing, %.0f min left:", seconds / 60);
+        snprintf(text, 64, "quantizing, %.0f min left, MiB:", seconds / 60);
     }
 }
 
@@ -51,7 +51,7 @@ static bool show_progress(void *user, uint64_t done, uint64_t total) {
     if (now - ui->shown > 0.1 && done > 0) {
         char what[64];
         format_left(what, (now - ui->start) * (double)(total - done) / (double)done);
-        tn_progress_show(what, done, total);
+        tn_progress_show(what, done >> 20, total >> 20);
         ui->shown = now;
     }
     return !tn_cli_interrupted();

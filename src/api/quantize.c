@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "../quantize/budget.h"
 #include "../quantize/run.h"
 #include "api.h"
 
@@ -58,7 +59,8 @@ static tn_status make_plan(job *j, tn_error *err) {
         .has_imatrix = j->imatrix != NULL,
         .allow_requantize = j->o->allow_requantize,
     };
-    return tn_plan_types(j->file, &request, &j->arena, &j->items, err);
+    s = tn_plan_types(j->file, &request, &j->arena, &j->items, err);
+    return s == TN_OK ? tn_plan_budget(j->file, &request, j->imatrix, &j->arena, j->items, err) : s;
 }
 
 static void tell_plan(const job *j, tern_quantized *sum) {
