@@ -11,7 +11,7 @@ static const char help[] = "usage: tern quantize IN.gguf OUT.gguf --type TYPE [o
                            "\n"
                            "  --type TYPE         Q4_K_M, Q8_0, ...: a wrong one lists all there are\n"
                            "  --recipe FILE       YAML rules instead, from tensor names to types\n"
-                           "  --imatrix FILE      importance matrix: GGUF, or llama.cpp's older .dat\n"
+                           "  --imatrix FILE      importance matrix, of GGUF or the older .dat form\n"
                            "  --override KEY=VAL  set a metadata entry; up to 16 times\n"
                            "  --split-size N      shards of at most N bytes of data: 500M, 2G\n"
                            "  --keep-split        shards as the input has them\n"
