@@ -9,6 +9,8 @@
 static const char help[] = "usage: tern quantize IN.gguf OUT.gguf --type TYPE [options]\n"
                            "Writes a model file with other tensor types.\n"
                            "\n"
+                           "  -m, --model FILE    the input, if not given as IN.gguf\n"
+                           "  -o, --output FILE   the output, if not given as OUT.gguf\n"
                            "  --type TYPE         Q4_K_M, Q8_0, ...: a wrong one lists all there are\n"
                            "  --recipe FILE       YAML rules instead, from tensor names to types\n"
                            "  --imatrix FILE      importance matrix, of GGUF or the older .dat form\n"
