@@ -5,8 +5,9 @@
 
 Sources are F16 files: the first layers of SmolLM2-135M and Gemma 3 270M, dequantized, and two layers of random numbers with heavy
 tails (Student's t, 3 degrees of freedom). Both programs make each type of each source with no mix, without an importance matrix
-and with a random one (log-normal); the table has the root of the (weighted) squared error relative to that of zeros, over all
-tensors that have the type in both files, tern's over llama.cpp's, and the seconds of both for all of it, in processes of their own.
+and with a random one (log-normal). The table has the root of the (weighted) squared error relative to that of zeros, over all
+tensors that have the type in both files, and that over llama.cpp's; then the seconds of processor time of both for all of it,
+files and all threads included.
 
 Requires (bench only, not part of the tests): llama-cpp-python==0.3.36 gguf==0.19.0 numpy.
 """
@@ -15,10 +16,10 @@ import argparse
 import ctypes
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 
 import gguf
 import llama_cpp
@@ -115,9 +116,11 @@ def write_importance(path, source):
 
 
 def timed(command):
-    start = time.monotonic()
+    """Seconds of processor time: others may be at work on the machine."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    return time.monotonic() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def errors(source, made, other, kind, weights):
