@@ -9,9 +9,11 @@
 static const char help[] = "usage: tern quantize IN.gguf OUT.gguf --type TYPE [options]\n"
                            "Writes a model file with other tensor types.\n"
                            "\n"
+                           "  -m, --model FILE    the input, if not given as IN.gguf\n"
+                           "  -o, --output FILE   the output, if not given as OUT.gguf\n"
                            "  --type TYPE         Q4_K_M, Q8_0, ...: a wrong one lists all there are\n"
                            "  --recipe FILE       YAML rules instead, from tensor names to types\n"
-                           "  --imatrix FILE      importance matrix: GGUF, or llama.cpp's older .dat\n"
+                           "  --imatrix FILE      importance matrix, of GGUF or the older .dat form\n"
                            "  --override KEY=VAL  set a metadata entry; up to 16 times\n"
                            "  --split-size N      shards of at most N bytes of data: 500M, 2G\n"
                            "  --keep-split        shards as the input has them\n"
@@ -39,9 +41,9 @@ static void print_tensor(void *user, const tern_quantized_tensor *t) {
 
 static void format_left(char text[64], double seconds) {
     if (seconds < 100) {
-        snprintf(text, 64, "quantizing, %.0f s left:", seconds);
+        snprintf(text, 64, "quantizing, %.0f s left, MiB:", seconds);
     } else {
-        snprintf(text, 64, "quantizing, %.0f min left:", seconds / 60);
+        snprintf(text, 64, "quantizing, %.0f min left, MiB:", seconds / 60);
     }
 }
 
@@ -51,7 +53,7 @@ static bool show_progress(void *user, uint64_t done, uint64_t total) {
     if (now - ui->shown > 0.1 && done > 0) {
         char what[64];
         format_left(what, (now - ui->start) * (double)(total - done) / (double)done);
-        tn_progress_show(what, done, total);
+        tn_progress_show(what, done >> 20, total >> 20);
         ui->shown = now;
     }
     return !tn_cli_interrupted();

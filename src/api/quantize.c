@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "../quantize/budget.h"
 #include "../quantize/run.h"
 #include "api.h"
 
@@ -58,7 +59,8 @@ static tn_status make_plan(job *j, tn_error *err) {
         .has_imatrix = j->imatrix != NULL,
         .allow_requantize = j->o->allow_requantize,
     };
-    return tn_plan_types(j->file, &request, &j->arena, &j->items, err);
+    s = tn_plan_types(j->file, &request, &j->arena, &j->items, err);
+    return s == TN_OK ? tn_plan_budget(j->file, &request, j->imatrix, &j->arena, j->items, err) : s;
 }
 
 static void tell_plan(const job *j, tern_quantized *sum) {
@@ -86,8 +88,9 @@ static void tell_plan(const job *j, tern_quantized *sum) {
 static tn_status set_metadata(job *j, tn_error *err) {
     tn_gguf_set_all(j->writer, j->file);
     tn_gguf_set_u32(j->writer, "general.quantization_version", 2);
-    if (j->recipe.file_type >= 0)
-        tn_gguf_set_u32(j->writer, "general.file_type", (uint32_t)j->recipe.file_type);
+    /* Without a number of its own the input's would be wrong; 1024 says that the types have to be looked at. */
+    const int64_t file_type = j->recipe.file_type >= 0 ? j->recipe.file_type : 1024;
+    tn_gguf_set_u32(j->writer, "general.file_type", (uint32_t)file_type);
     if (j->imatrix) {
         const char *slash = strrchr(j->o->imatrix, '/'), *name = slash ? slash + 1 : j->o->imatrix;
         const int32_t n = (int32_t)tn_imatrix_n_entries(j->imatrix);

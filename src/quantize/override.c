@@ -1,5 +1,6 @@
 /* Metadata from the command line. */
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,10 +41,11 @@ static bool store(tn_meta_type type, number n, uint8_t bytes[8]) {
         [TN_META_U32] = {0, UINT32_MAX}, [TN_META_I32] = {INT32_MIN, INT32_MAX},
         [TN_META_U64] = {0, INT64_MAX},  [TN_META_I64] = {INT64_MIN, INT64_MAX},
     };
-    const float narrow = (float)n.real;
+    const float narrow = fabs(n.real) <= FLT_MAX ? (float)n.real : INFINITY;
     if (type == TN_META_F32) memcpy(bytes, &narrow, sizeof narrow);
     if (type == TN_META_F64) memcpy(bytes, &n.real, sizeof n.real);
-    if (type == TN_META_F32 || type == TN_META_F64) return n.is_float;
+    if (type == TN_META_F32) return n.is_float && isfinite(narrow);
+    if (type == TN_META_F64) return n.is_float;
     memcpy(bytes, &n.integer, sizeof n.integer); /* little-endian: the low bytes are the narrower integer */
     return n.is_integer && in_range(n.integer, ranges[type].low, ranges[type].high);
 }

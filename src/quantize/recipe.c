@@ -192,30 +192,13 @@ static char *format_why(tn_arena *arena, const tn_tensor *t, tn_dtype wanted) {
     return tn_arena_strdup(arena, text, (size_t)n);
 }
 
-static tn_dtype wanted_type(const tn_plan_request *request, const tn_tensor *t, const facts *f,
-                            bool *is_output) {
-    const tn_recipe *recipe = request->recipe;
-    *is_output = false;
-    for (size_t i = 0; i < request->n_chosen; i++) {
-        if (strcmp(request->chosen[i].tensor, t->cname) == 0) return request->chosen[i].type;
-    }
-    for (size_t i = 0; i < recipe->n_rules; i++) {
-        if (!applies(&recipe->rules[i], t, f)) continue;
-        *is_output = recipe->rules[i].role == TN_RULE_OUTPUT;
-        return recipe->rules[i].type;
-    }
-    return recipe->type;
-}
-
-static tn_status plan_tensor(const tn_file *file, const tn_plan_request *request, const tn_tensor *t,
-                             const facts *f, tn_arena *arena, tn_plan_item *item, tn_error *err) {
-    *item = (tn_plan_item){
-        .tensor = t, .type = t->dtype, .wanted = t->dtype, .why = "kept", .n_bytes = t->n_bytes};
-    if (is_kept(t) || tn_dtypes[t->dtype].act == TN_ACT_NONE) return TN_OK;
-    bool is_output;
-    item->wanted = wanted_type(request, t, f, &is_output);
-    item->type = fits(t, item->wanted) ? item->wanted : fallback_of(t, item->wanted, is_output);
-    item->why = item->type == item->wanted ? "" : format_why(arena, t, item->wanted);
+tn_status tn_plan_give(const tn_file *file, const tn_plan_request *request, tn_dtype wanted, bool is_output,
+                       tn_arena *arena, tn_plan_item *item, tn_error *err) {
+    const tn_tensor *t = item->tensor;
+    item->wanted = wanted;
+    item->type = fits(t, wanted) ? wanted : fallback_of(t, wanted, is_output);
+    item->why = item->type == wanted ? "" : format_why(arena, t, wanted);
+    item->n_bytes = t->n_bytes;
     if (!item->why)
         return tn_fail(err, TN_ERR_MEMORY, "cannot quantize", tn_file_path(file), "out of memory");
     if (item->type == t->dtype) return TN_OK;
@@ -229,6 +212,33 @@ static tn_status plan_tensor(const tn_file *file, const tn_plan_request *request
     if (tn_mul_u64(rows, tn_dtype_row_bytes(item->type, t->dims[0]), &item->n_bytes)) return TN_OK;
     return tn_fail(err, TN_ERR_ARG, "cannot quantize", tn_file_path(file), "tensor '%s' is too large",
                    t->cname);
+}
+
+/* The choice for a tensor, or the first rule that names it; by_default if there is none. */
+static tn_dtype wanted_type(const tn_plan_request *request, const tn_tensor *t, const facts *f,
+                            bool *is_output, bool *by_default) {
+    const tn_recipe *recipe = request->recipe;
+    *is_output = *by_default = false;
+    for (size_t i = 0; i < request->n_chosen; i++) {
+        if (strcmp(request->chosen[i].tensor, t->cname) == 0) return request->chosen[i].type;
+    }
+    for (size_t i = 0; i < recipe->n_rules; i++) {
+        if (!applies(&recipe->rules[i], t, f)) continue;
+        *is_output = recipe->rules[i].role == TN_RULE_OUTPUT;
+        return recipe->rules[i].type;
+    }
+    *by_default = true;
+    return recipe->n_ladder ? recipe->ladder[0] : recipe->type;
+}
+
+static tn_status plan_tensor(const tn_file *file, const tn_plan_request *request, const tn_tensor *t,
+                             const facts *f, tn_arena *arena, tn_plan_item *item, tn_error *err) {
+    *item = (tn_plan_item){
+        .tensor = t, .type = t->dtype, .wanted = t->dtype, .why = "kept", .n_bytes = t->n_bytes};
+    if (is_kept(t) || tn_dtypes[t->dtype].act == TN_ACT_NONE) return TN_OK;
+    bool is_output;
+    const tn_dtype wanted = wanted_type(request, t, f, &is_output, &item->by_default);
+    return tn_plan_give(file, request, wanted, is_output, arena, item, err);
 }
 
 tn_status tn_plan_types(const tn_file *file, const tn_plan_request *request, tn_arena *arena,

@@ -27,6 +27,8 @@ typedef struct tn_rule {
     tn_dtype type;
 } tn_rule;
 
+enum { TN_MAX_LADDER = 16 };
+
 typedef struct tn_recipe {
     const char *name;
     int64_t file_type; /* for general.file_type; -1: not said */
@@ -34,6 +36,11 @@ typedef struct tn_recipe {
     tn_dtype type; /* of what no rule names */
     tn_rule *rules;
     size_t n_rules;
+    /* With a target, of all tensors, the types of what no rule names are chosen from a ladder (budget.h). */
+    uint64_t target_bytes; /* 0: none */
+    double target_bpw;     /* bits a weight; 0: none */
+    tn_dtype ladder[TN_MAX_LADDER];
+    size_t n_ladder;
 } tn_recipe;
 
 /* A built-in recipe by name, or one from a file, whose `base` may be built in. Everything is in the arena. */
@@ -49,6 +56,7 @@ typedef struct tn_plan_item {
     const tn_tensor *tensor; /* of the file */
     tn_dtype type;           /* what it becomes; its own: copied as it is */
     tn_dtype wanted;         /* what the recipe said */
+    bool by_default;         /* no rule named it */
     const char *why;         /* "", or why the two differ or why it is kept */
     uint64_t n_bytes;
 } tn_plan_item;
@@ -69,6 +77,10 @@ typedef struct tn_plan_request {
 /* One item a tensor, in the file's order, in the arena. Fails where a quantized tensor would be quantized again without leave. */
 tn_status tn_plan_types(const tn_file *file, const tn_plan_request *request, tn_arena *arena,
                         tn_plan_item **items, tn_error *err);
+
+/* Gives an item the type `wanted`, or what stands in for it. */
+tn_status tn_plan_give(const tn_file *file, const tn_plan_request *request, tn_dtype wanted, bool is_output,
+                       tn_arena *arena, tn_plan_item *item, tn_error *err);
 
 /* Whether a name matches a pattern of '*' and '?'. */
 bool tn_match(const char *pattern, const char *name);

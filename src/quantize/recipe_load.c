@@ -1,4 +1,4 @@
-/* Recipes from YAML, and back. Every failure is an error with line and column. */
+/* Recipes from YAML. Every failure is an error with line and column. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,13 +235,64 @@ static tn_status read_rules(source *c, const yaml_node_t *map, const tn_recipe *
     return TN_OK;
 }
 
+/* "4.5", or "90M" with K, M or G for powers of 1000; false if it is neither. */
+static bool parse_size(const char *text, double *out) {
+    static const char units[] = "KMG";
+    char *end;
+    if (!text || !*text || text[strspn(text, "0123456789.KMG")]) return false;
+    *out = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    for (const char *u = units; unit && u <= unit; u++) *out *= 1000;
+    return !end[unit ? 1 : 0] && *out > 0 && *out < 1e18;
+}
+
+static tn_status read_ladder(source *c, const yaml_node_t *list, tn_recipe *out) {
+    static const tn_dtype usual[] = {TN_DTYPE_Q2_K, TN_DTYPE_Q3_K, TN_DTYPE_Q4_K,
+                                     TN_DTYPE_Q5_K, TN_DTYPE_Q6_K, TN_DTYPE_Q8_0};
+    if (!list) {
+        memcpy(out->ladder, usual, sizeof usual);
+        out->n_ladder = sizeof usual / sizeof *usual;
+        return TN_OK;
+    }
+    const size_t n = list->type == YAML_SEQUENCE_NODE
+                         ? (size_t)(list->data.sequence.items.top - list->data.sequence.items.start)
+                         : 0;
+    if (n < 2 || n > TN_MAX_LADDER) return bad(c, list, "expected a list of 2 to 16 types", NULL);
+    for (size_t i = 0; i < n; i++) {
+        const tn_status s =
+            read_type(c, list, node_at(c, list->data.sequence.items.start[i]), &out->ladder[i]);
+        if (s != TN_OK) return s;
+    }
+    out->n_ladder = n;
+    return TN_OK;
+}
+
+static tn_status read_target(source *c, const yaml_node_t *map, tn_recipe *out) {
+    const yaml_node_t *bpw = get(c, map, "target_bpw"), *size = get(c, map, "target_size"),
+                      *ladder = get(c, map, "ladder");
+    double value;
+    if (!bpw && !size)
+        return ladder ? bad(c, ladder, "a ladder without target_bpw or target_size", NULL) : TN_OK;
+    if (bpw && size) return bad(c, size, "target_bpw and target_size are one too many", NULL);
+    if (!parse_size(scalar(bpw ? bpw : size), &value) || (bpw && value > 32))
+        return bad(c, bpw ? bpw : size,
+                   bpw ? "expected bits a weight such as 4.5" : "expected a size such as 90M", NULL);
+    if (bpw)
+        out->target_bpw = value;
+    else
+        out->target_bytes = (uint64_t)value;
+    return read_ladder(c, ladder, out);
+}
+
 static tn_status read_recipe(source *c, const yaml_node_t *map, const tn_recipe *base, tn_recipe *out) {
-    static const char *const known[] = {"base", "type", "file_type", "output", "embedding", "rules", NULL};
+    static const char *const known[] = {"base",  "type",       "file_type",   "output", "embedding",
+                                        "rules", "target_bpw", "target_size", "ladder", NULL};
     *out = (tn_recipe){.name = c->label, .file_type = base->file_type, .type = base->type};
     tn_status s = check_map(c, map, known);
     if (s != TN_OK) return s;
     const yaml_node_t *type = get(c, map, "type"), *file_type = get(c, map, "file_type");
-    if (type || !base->rules) s = read_type(c, map, type, &out->type);
+    s = read_target(c, map, out);
+    if (s == TN_OK && (type || (!base->rules && !out->n_ladder))) s = read_type(c, map, type, &out->type);
     if (s == TN_OK && file_type) {
         uint32_t number;
         s = read_number(c, file_type, &number);
@@ -321,50 +372,4 @@ tn_status tn_recipe_load(const char *path, tn_arena *arena, tn_recipe *out, tn_e
             : parse(&c, map.data ? (const char *)map.data : "", map.size, read_file, out);
     tn_fmap_close(&map);
     return s;
-}
-
-/* ---- And back ---- */
-
-static void print_rule(FILE *f, const tn_rule *rule) {
-    fputs("  - {tensors: [", f);
-    for (size_t i = 0; i < rule->n_patterns; i++) fprintf(f, "%s\"%s\"", i ? ", " : "", rule->patterns[i]);
-    fputs("]", f);
-    if (rule->layers_text) fprintf(f, ", layers: \"%s\"", rule->layers_text);
-    if (rule->imatrix >= 0) fprintf(f, ", imatrix: %s", rule->imatrix ? "true" : "false");
-    if (rule->min_gqa) fprintf(f, ", min_gqa: %" PRIu32, rule->min_gqa);
-    if (rule->experts) fprintf(f, ", experts: %" PRIu32, rule->experts);
-    if (rule->min_experts) fprintf(f, ", min_experts: %" PRIu32, rule->min_experts);
-    if (rule->model_layers) fprintf(f, ", n_layers: %" PRIu32, rule->model_layers);
-    fprintf(f, ", type: %s}\n", tn_dtypes[rule->type].name);
-}
-
-/* Roles are written as the patterns that they are in the first rule that has them. */
-char *tn_recipe_text(const tn_recipe *recipe) {
-    char *text = NULL;
-    size_t n;
-    FILE *f = open_memstream(&text, &n);
-    if (!f) return NULL;
-    fprintf(f, "type: %s\n", tn_dtypes[recipe->type].name);
-    if (recipe->file_type >= 0) fprintf(f, "file_type: %" PRId64 "\n", recipe->file_type);
-    const tn_rule *seen[2] = {NULL, NULL};
-    for (size_t i = 0; i < recipe->n_rules; i++) {
-        const tn_rule *rule = &recipe->rules[i];
-        if (rule->role == TN_RULE_PATTERNS || seen[rule->role - 1]) continue;
-        seen[rule->role - 1] = rule;
-        fprintf(f, "%s: %s\n", rule->role == TN_RULE_OUTPUT ? "output" : "embedding",
-                tn_dtypes[rule->type].name);
-    }
-    bool any = false;
-    for (size_t i = 0; i < recipe->n_rules; i++) {
-        if (recipe->rules[i].role != TN_RULE_PATTERNS) continue;
-        if (!any) fputs("rules:\n", f);
-        any = true;
-        print_rule(f, &recipe->rules[i]);
-    }
-    const bool failed = ferror(f) != 0;
-    if (fclose(f) != 0 || failed) {
-        free(text);
-        return NULL;
-    }
-    return text;
 }

@@ -115,20 +115,10 @@ TN_INLINE tn_fit tn_fit_new(const float *x, const float *w, int n, bool sums) {
     return (tn_fit){x, w, n, sums ? tn_stripes(w, NULL, n) : 0, sums ? tn_stripes(w, x, n) : 0};
 }
 
-/* Judges one vector of tries. A given s may be 0: then whatever the codes, only o counts. */
-TN_INLINE void tn_try_vector(const tn_fit *f, tn_codes codes, tn_fit_mode mode, tn_tries *t, int at) {
+/* What a vector of tries makes of its sums. */
+TN_INLINE void tn_judge(const tn_fit *f, tn_fit_mode mode, tn_tries *t, int at, tn_vf s, tn_vf o, tn_vf q,
+                        tn_vf qq, tn_vf qx) {
     const tn_vf zero = {0};
-    const bool offset = mode != TN_FIT_SCALE && mode != TN_FIT_GIVEN_SCALE;
-    tn_vf s = tn_vload(t->s + at), o = offset ? tn_vload(t->o + at) : zero, inverse = 1 / s,
-          shift = -o * inverse;
-    tn_vf q = zero, qq = zero, qx = zero;
-    for (int i = 0; i < f->n; i++) {
-        const tn_vf c = tn_snap(offset ? f->x[i] * inverse + shift : f->x[i] * inverse, codes);
-        const tn_vf wc = c * f->w[i];
-        if (offset) q += wc;
-        qq += wc * c;
-        qx += wc * f->x[i];
-    }
     tn_vf gain;
     if (mode == TN_FIT_SCALE) {
         s = tn_vselect(qq > 0, qx / qq, zero);
@@ -155,26 +145,38 @@ TN_INLINE void tn_try_vector(const tn_fit *f, tn_codes codes, tn_fit_mode mode, 
     memcpy(t->qx + at, &qx, sizeof qx);
 }
 
+/* Judges n vectors of tries, one or two so that their sums do not wait for each other. A given s may be 0: then, whatever the
+ * codes, only o counts. */
+TN_INLINE void tn_try_vectors(const tn_fit *f, tn_codes codes, tn_fit_mode mode, tn_tries *t, int at, int n) {
+    const tn_vf zero = {0};
+    const bool offset = mode != TN_FIT_SCALE && mode != TN_FIT_GIVEN_SCALE;
+    tn_vf s[2], o[2], inverse[2], shift[2], q[2], qq[2], qx[2];
+    for (int v = 0; v < n; v++) {
+        s[v] = tn_vload(t->s + at + v * TN_LANES);
+        o[v] = offset ? tn_vload(t->o + at + v * TN_LANES) : zero;
+        inverse[v] = 1 / s[v];
+        shift[v] = -o[v] * inverse[v];
+        q[v] = qq[v] = qx[v] = zero;
+    }
+    for (int i = 0; i < f->n; i++) {
+        for (int v = 0; v < n; v++) {
+            const tn_vf c = tn_snap(offset ? f->x[i] * inverse[v] + shift[v] : f->x[i] * inverse[v], codes);
+            const tn_vf wc = c * f->w[i];
+            if (offset) q[v] += wc;
+            qq[v] += wc * c;
+            qx[v] += wc * f->x[i];
+        }
+    }
+    for (int v = 0; v < n; v++) tn_judge(f, mode, t, at + v * TN_LANES, s[v], o[v], q[v], qq[v], qx[v]);
+}
+
 /* Judges n_tries, a multiple of 8, and returns the first of the best. */
 TN_INLINE int tn_try(const tn_fit *f, tn_codes codes, tn_fit_mode mode, tn_tries *t, int n_tries) {
-    int at_best[TN_LANES], best = 0;
-    tn_try_vector(f, codes, mode, t, 0);
-    tn_vf gain = tn_vload(t->gain);
-    tn_vi number = {0};
-    for (int at = TN_LANES; at < n_tries; at += TN_LANES) {
-        tn_try_vector(f, codes, mode, t, at);
-        const tn_vf other = tn_vload(t->gain + at);
-        const tn_vi better = other > gain;
-        gain = tn_vselect(better, other, gain);
-        number = (number & ~better) | (better & at);
-    }
-    memcpy(at_best, &number, sizeof number);
-    for (int l = 0; l < TN_LANES; l++) at_best[l] += l;
-    best = at_best[0];
-    for (int l = 1; l < TN_LANES; l++) {
-        const int i = at_best[l];
-        if (t->gain[i] > t->gain[best] || (t->gain[i] == t->gain[best] && i < best)) best = i;
-    }
+    const int n_vectors = n_tries % (2 * TN_LANES) == 0 ? 2 : 1;
+    for (int at = 0; at < n_tries; at += n_vectors * TN_LANES)
+        tn_try_vectors(f, codes, mode, t, at, n_vectors);
+    int best = 0;
+    for (int i = 1; i < n_tries; i++) best = t->gain[i] > t->gain[best] ? i : best;
     return best;
 }
 
@@ -203,9 +205,10 @@ TN_INLINE float tn_largest(const float *x, int n) {
     return tn_f32_from_bits((uint32_t)largest);
 }
 
-/* The best s with o = 0: the largest element is tried at codes around `reach`, of either sign, from -spread to +spread; then
- * closer around the best. */
-TN_INLINE float tn_fit_scale(const tn_fit *f, tn_codes codes, float reach, float spread, int n_tries) {
+/* The best s with o = 0: the largest element is tried at codes around `reach`, of either sign, from -spread to +spread; then, if
+ * asked, closer around the best. */
+TN_INLINE float tn_fit_scale(const tn_fit *f, tn_codes codes, float reach, float spread, int n_tries,
+                             bool closer) {
     tn_tries t;
     const float largest = tn_largest(f->x, f->n);
     if (largest < TN_TINY) return 0;
@@ -217,6 +220,7 @@ TN_INLINE float tn_fit_scale(const tn_fit *f, tn_codes codes, float reach, float
     }
     const float first = t.s[tn_try(f, codes, TN_FIT_SCALE, &t, n_tries)];
     if (fabsf(first) < TN_TINY) return 0;
+    if (!closer) return first;
     for (int i = 0; i < 8; i++) t.s[i] = first * (1 + step / reach * ((float)i - 3.5f) * 0.25f);
     return t.s[tn_try(f, codes, TN_FIT_SCALE, &t, 8)];
 }

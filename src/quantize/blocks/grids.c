@@ -155,13 +155,12 @@ static float fit_sub(const job *j, const float *x, const float *w) {
 static void choose_scale(const job *j, const float *x, const float *w, float ideal, float d, sub_block *out) {
     const float at = (ideal / d - 1) * 0.5f;
     const int near = !(at >= 0) ? 0 : at >= (float)j->k.max_scale ? j->k.max_scale : (int)at;
-    out->error = INFINITY;
-    for (int s = near - 1; s <= near + 2; s++) {
+    for (int s = near; s <= near + 1; s++) {
         sub_block sub;
-        if (s < 0 || s > j->k.max_scale) continue;
+        if (s > j->k.max_scale) continue;
         try_sub(j, x, w, d * (float)(2 * s + 1), &sub);
         sub.s = s;
-        if (sub.error < out->error) *out = sub;
+        if (s == near || sub.error < out->error) *out = sub;
     }
 }
 

@@ -47,7 +47,7 @@ TN_INLINE void tn_fit_scales(const float *x, const float *w, const tn_scales_kin
     const int n = 256 / kind->n_subs;
     for (int j = 0; j < kind->n_subs; j++) {
         f[j] = tn_fit_new(x + n * j, w + n * j, n, false);
-        s[j] = tn_fit_scale(&f[j], kind->codes, kind->reach, kind->spread, kind->n_tries);
+        s[j] = tn_fit_scale(&f[j], kind->codes, kind->reach, kind->spread, kind->n_tries, false);
         largest = fabsf(s[j]) > fabsf(largest) ? s[j] : largest;
     }
     float d = largest / (float)kind->least;

@@ -43,7 +43,7 @@ TN_INLINE void put_codes(uint8_t *out, const float *x, float d, tn_codes codes, 
 
 static void make_iq4_nl(const float *x, const float *w, uint8_t *out) {
     const tn_fit f = tn_fit_new(x, w, 32, false);
-    const float d = tn_put_half(out, tn_fit_scale(&f, IQ4, 120, 24, 32));
+    const float d = tn_put_half(out, tn_fit_scale(&f, IQ4, 120, 24, 32, true));
     put_codes(out + 2, x, d, IQ4, iq4_codes);
 }
 

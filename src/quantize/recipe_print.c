@@ -1,0 +1,63 @@
+/* Recipes to YAML. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "recipe.h"
+
+static void print_rule(FILE *f, const tn_rule *rule) {
+    fputs("  - {tensors: [", f);
+    for (size_t i = 0; i < rule->n_patterns; i++) fprintf(f, "%s\"%s\"", i ? ", " : "", rule->patterns[i]);
+    fputs("]", f);
+    if (rule->layers_text) fprintf(f, ", layers: \"%s\"", rule->layers_text);
+    if (rule->imatrix >= 0) fprintf(f, ", imatrix: %s", rule->imatrix ? "true" : "false");
+    if (rule->min_gqa) fprintf(f, ", min_gqa: %" PRIu32, rule->min_gqa);
+    if (rule->experts) fprintf(f, ", experts: %" PRIu32, rule->experts);
+    if (rule->min_experts) fprintf(f, ", min_experts: %" PRIu32, rule->min_experts);
+    if (rule->model_layers) fprintf(f, ", n_layers: %" PRIu32, rule->model_layers);
+    fprintf(f, ", type: %s}\n", tn_dtypes[rule->type].name);
+}
+
+static void print_target(FILE *f, const tn_recipe *recipe) {
+    if (!recipe->n_ladder) {
+        fprintf(f, "type: %s\n", tn_dtypes[recipe->type].name);
+        return;
+    }
+    if (recipe->target_bytes) fprintf(f, "target_size: %" PRIu64 "\n", recipe->target_bytes);
+    if (recipe->target_bpw > 0) fprintf(f, "target_bpw: %.6g\n", recipe->target_bpw);
+    fputs("ladder: [", f);
+    for (size_t i = 0; i < recipe->n_ladder; i++)
+        fprintf(f, "%s%s", i ? ", " : "", tn_dtypes[recipe->ladder[i]].name);
+    fputs("]\n", f);
+}
+
+/* Of each role the first rule, which decides. */
+char *tn_recipe_text(const tn_recipe *recipe) {
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) return NULL;
+    print_target(f, recipe);
+    if (recipe->file_type >= 0) fprintf(f, "file_type: %" PRId64 "\n", recipe->file_type);
+    const tn_rule *seen[2] = {NULL, NULL};
+    for (size_t i = 0; i < recipe->n_rules; i++) {
+        const tn_rule *rule = &recipe->rules[i];
+        if (rule->role == TN_RULE_PATTERNS || seen[rule->role - 1]) continue;
+        seen[rule->role - 1] = rule;
+        fprintf(f, "%s: %s\n", rule->role == TN_RULE_OUTPUT ? "output" : "embedding",
+                tn_dtypes[rule->type].name);
+    }
+    bool any = false;
+    for (size_t i = 0; i < recipe->n_rules; i++) {
+        if (recipe->rules[i].role != TN_RULE_PATTERNS) continue;
+        if (!any) fputs("rules:\n", f);
+        any = true;
+        print_rule(f, &recipe->rules[i]);
+    }
+    const bool failed = ferror(f) != 0;
+    if (fclose(f) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
