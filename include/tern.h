@@ -83,6 +83,15 @@ TERN_API tern_status tern_model_open(const char *path, const tern_model_options 
 /* All sessions of the model must be closed first. NULL is fine. */
 TERN_API void tern_model_close(tern_model *model);
 
+/* How the rows of a text's tokens become one vector. */
+typedef enum tern_pooling {
+    TERN_POOLING_MODEL, /* as the file says; where it says nothing the mean for encoders, else the last */
+    TERN_POOLING_NONE,  /* a vector for each token */
+    TERN_POOLING_MEAN,
+    TERN_POOLING_CLS, /* the first token's row */
+    TERN_POOLING_LAST
+} tern_pooling;
+
 typedef struct tern_model_info {
     const char *path, *format, *architecture, *name; /* owned by the model; "" where the file says nothing */
     uint64_t file_bytes;                             /* all shards */
@@ -92,6 +101,8 @@ typedef struct tern_model_info {
     uint32_t n_ctx_train; /* longest sequence the model was made for; 0 unless opened whole, as the rest */
     uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim;
     const char *tokenizer; /* "gpt2/smollm" */
+    bool encoder;          /* every token sees the whole text, which is computed at once */
+    tern_pooling pooling;  /* how tern_embed makes one vector of a text unless told otherwise */
 } tern_model_info;
 
 TERN_API void tern_model_info_get(const tern_model *model, tern_model_info *info);
@@ -159,6 +170,9 @@ typedef struct tern_session_options {
     void *user;
     bool
         pin; /* bind each thread that the session starts to a processor of its own; the caller's thread stays free */
+    bool
+        embeddings; /* instead of logits keep the rows that they are made of, for tern_embed; n_outputs is then n_batch.
+                     * Most encoders have nothing else. The batch of an encoder is the whole context. */
 } tern_session_options;
 
 TERN_API void tern_session_options_defaults(tern_session_options *options);
@@ -184,18 +198,45 @@ TERN_API const char *tern_session_isa(const tern_session *session);   /* "avx2" 
 TERN_API uint32_t tern_session_position(const tern_session *session); /* tokens so far */
 
 /* Appends n tokens (n >= 1). Keeps the logits of the last n_outputs of them; n_outputs <= the session's n_outputs
- * and <= n. On failure or cancellation the position is where the last whole batch ended. */
+ * and <= n. On failure or cancellation the position is where the last whole batch ended. Of an encoder the n tokens are
+ * the whole text: it cannot go on behind others, and truncation drops all. */
 TERN_API tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n,
                                        uint32_t n_outputs, tern_error *err);
 
 /* n_vocab logits of output row i of the last eval, owned by the session until its next call; NULL if there is no
- * such row. */
+ * such row, or the session keeps embeddings. */
 TERN_API const float *tern_session_logits(const tern_session *session, uint32_t i);
+
+/* The same for logits and embeddings alike, with their number in *width. */
+TERN_API const float *tern_session_row(const tern_session *session, uint32_t i, uint32_t *width);
 
 /* Drops every token from `position` on. *kept is the position reached: `position`, or 0 where sliding-window layers no longer
  * hold what is needed, and then the whole prefix has to be evaluated again. */
 TERN_API tern_status tern_session_truncate(tern_session *session, uint32_t position, uint32_t *kept,
                                            tern_error *err);
+
+/* ---- Embeddings ------------------------------------------------------------------------------------------------ */
+
+typedef struct tern_embed_options {
+    size_t size;
+    tern_pooling pooling; /* default as the model says */
+    bool normalize;       /* vectors of length 1, the default */
+    unsigned flags;       /* of tern_tokenize; default BOS and SPECIAL */
+} tern_embed_options;
+
+TERN_API void tern_embed_options_defaults(tern_embed_options *options);
+
+/* The vectors of a text that fits the context: one, or with TERN_POOLING_NONE one for each token, of *width floats, one behind
+ * the other. The session must keep embeddings (or the model have nothing else); what it held before is dropped. *vectors is freed
+ * by the caller with tern_free. */
+TERN_API tern_status tern_embed(tern_session *session, const char *text, size_t n,
+                                const tern_embed_options *options, float **vectors, size_t *n_vectors,
+                                uint32_t *width, tern_error *err);
+
+/* The same for n_ids tokens, all of which the caller has chosen. */
+TERN_API tern_status tern_embed_tokens(tern_session *session, const int32_t *ids, size_t n_ids,
+                                       const tern_embed_options *options, float **vectors, size_t *n_vectors,
+                                       uint32_t *width, tern_error *err);
 
 /* ---- Speed: for bench, doctor and whoever wants to know why a model runs as it does -------------------------------- */
 

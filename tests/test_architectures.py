@@ -34,18 +34,46 @@ def check(good, what):
         print("  FAILED:", what)
 
 
-def rows(path, ids, *options, env=None):
-    return tiny.logits(path, ids, *options, env=env, n_vocab=architectures.N_VOCAB)
+def rows(case, path, ids, *options, env=None):
+    """A row for each token."""
+    if case.embeds:
+        options = ("--pooling", "none", "--no-normalize", *options)
+        return tiny.embeddings(path, ids, case.config["hidden_size"], *options, env=env)
+    return tiny.logits(path, ids, "--all", *options, env=env, n_vocab=architectures.N_VOCAB)
 
 
-def check_cuts(what, path, ids, plain, *options):
+def last_row(case, path, ids, *options):
+    if case.embeds:
+        options = ("--pooling", "last", "--no-normalize", *options)
+        return tiny.embeddings(path, ids, case.config["hidden_size"], *options)
+    return tiny.logits(path, ids, *options, n_vocab=architectures.N_VOCAB)
+
+
+def check_cuts(what, case, path, ids, plain, *options):
     for cut, env in CUTS:
-        found = rows(path, ids, "--all", *options, *cut, env=env)
+        found = rows(case, path, ids, *options, *cut, env=env)
         same = found.tobytes() == plain.tobytes()
         check(same, f"{what} {cut} {env}: other bytes, off by {tiny.relative(found, plain):.1e}")
-    for n in {len(ids), len(ids) - 1, len(ids) // 2 + 1}:
-        last = rows(path, ids[:n], *options)
+    for n in {len(ids)} if case.ahead else {len(ids), len(ids) - 1, len(ids) // 2 + 1}:
+        last = last_row(case, path, ids[:n], *options)
         check(last.tobytes() == plain[n - 1].tobytes(), f"{what}: the row of position {n - 1} depends on what follows")
+
+
+def check_pooling(case, path, ids, plain):
+    """The vectors of `tern embed` are made of the rows: the one that the file asks for, and the others."""
+    said = {0: "none", 1: "mean", 2: "cls", 3: "last"}[dict(case.keys(case.config)).get("pooling_type", ("u32", 1))[1]]
+    pooled = {"mean": plain.astype(np.float64).mean(axis=0), "cls": plain[0], "last": plain[-1]}
+    for name, row in pooled.items():
+        expected = row / np.sqrt((row.astype(np.float64) ** 2).sum())
+        for options in [("--pooling", name)] + ([()] if name == said else []):
+            found = tiny.embeddings(path, ids, len(row), "--kv", "f32", *options)
+            check(
+                found.shape == (1, len(row)) and np.allclose(found[0], expected, rtol=1e-5, atol=1e-7),
+                f"{case.name}: tern embed {options} is not the {name} of the rows",
+            )
+    if case.ahead:
+        found = tiny.floats("logits", path, ids, "--all", "--kv", "f32", "-b", "1")
+        check(found.tobytes() == plain.tobytes(), f"{case.name}: tern logits writes other rows than tern embed")
 
 
 def test(case, folder):
@@ -56,29 +84,31 @@ def test(case, folder):
     check(min(changes.values()) > 3 * LIMIT, f"{case.name}: the case would not notice a missing feature: {changes}")
     model = architectures.Model(case)
     path = model.write(folder / f"{case.name}.gguf")
-    plain = rows(path, ids, "--all", "--kv", "f32")
+    plain = rows(case, path, ids, "--kv", "f32")
     difference = tiny.relative(plain, golden)
     check(difference <= LIMIT, f"{case.name}: differs from transformers by {difference:.1e}, limit {LIMIT:.0e}")
-    check_cuts(case.name, path, ids, plain, "--kv", "f32")
-    half = tiny.relative(rows(path, ids, "--all"), golden)
+    check_cuts(case.name, case, path, ids, plain, "--kv", "f32")
+    if case.embeds:
+        check_pooling(case, path, ids, plain)
+    half = tiny.relative(rows(case, path, ids), golden)
     check(half <= LIMIT_F16_KV, f"{case.name}: with an f16 cache differs by {half:.1e}")
     quantized = model.write(folder / "quantized.gguf", dtype="Q8_0")
-    check_cuts(case.name + " Q8_0", quantized, ids, rows(quantized, ids, "--all"))
+    check_cuts(case.name + " Q8_0", case, quantized, ids, rows(case, quantized, ids))
     print(f"{case.name:20} {difference:9.1e} {half:9.1e}  {min(changes, key=changes.get)} {min(changes.values()):.1e}")
 
 
 def test_file_alone(case, folder):
     """TERN_BARE is tern without any architecture built in (tests/CMakeLists.txt)."""
     ids, path = architectures.token_ids(case), architectures.Model(case).write(folder / "alone.gguf")
-    with_it = rows(path, ids, "--all")
+    with_it = rows(case, path, ids)
     os.environ["TERN"], usual = os.environ["TERN_BARE"], tiny.tern()
     try:
-        rows(path, ids)
+        rows(case, path, ids)
         check(False, f"{case.name}: runs without a description")
     except RuntimeError as error:
         check("unknown architecture" in str(error), f"{case.name}: {error}")
     file = TESTS.parent / "models" / f"{case.arch}.yaml"
-    alone = rows(path, ids, "--all", "--arch-file", file)
+    alone = rows(case, path, ids, "--arch-file", file)
     os.environ["TERN"] = usual
     check(alone.tobytes() == with_it.tobytes(), f"{case.name}: other logits with --arch-file")
     print(f"{case.name:20} by --arch-file alone")

@@ -157,6 +157,10 @@ WRONG_USAGE = [
     (["inspect", "A", "B"], "extra argument 'B'"),
     (["inspect", "-m", "A", "B"], "extra argument 'B'"),
     (["tokenize", "M"], "extra argument 'M'"),
+    (["embed", "-m", "M"], "expected one of -p, -f and --ids"),
+    (["embed", "-m", "M", "-p", "a", "-f", "F"], "expected one of -p, -f and --ids"),
+    (["embed", "-m", "M", "-p", "a", "--csv", "--raw"], "expected one of --csv, --json and --raw"),
+    (["embed", "-m", "M", "-p", "a", "--pooling", "max"], "--pooling: expected none, mean, cls or last, found 'max'"),
     (["logits", "-m", "M", "-o", "F"], "--ids: missing option"),
     (["logits", "-m", "M", "--ids", "1"], "-o: missing option"),
     (["logits", "-m", "M", "--ids", "1,2", "-o", "F"], "--ids: expected token ids .*found '1,2'"),
@@ -188,7 +192,8 @@ class BadFiles(TestCase):
         self.write("empty", b"")
         self.write("text", b"not a model\n" * 100)
         for name in ["missing", "fifo", "empty", "text", "."]:
-            for args in [["run", "-p", "a"], ["inspect"], ["tokenize"], ["logits", "--ids", "1", "-o", "-"]]:
+            for args in [["run", "-p", "a"], ["inspect"], ["tokenize"], ["embed", "-p", "a"],
+                         ["logits", "--ids", "1", "-o", "-"]]:
                 with self.subTest(name=name, args=args):
                     result = tern(args[0], "-m", self.folder / name, *args[1:], timeout=20)
                     self.assert_fails(result, 1, re.escape(str(self.folder)))
@@ -489,6 +494,44 @@ class Inspect(TestCase):
         self.assertTrue(full.startswith(brief[:brief.index("\nmetadata")].rsplit("\n", 1)[0]))
         self.assertNotIn("blk.29.ffn_down.weight", brief)
         self.assertRegex(full, r"blk\.29\.ffn_down\.weight +Q4_1 +1536 x 576 ")
+
+
+@needs_model
+class Embed(TestCase):
+    def test_each_line_is_a_text(self):
+        lines = self.write("lines", b"Paris\r\nA cat sleeps.\n")
+        of_file = tern("embed", "-m", MODEL, "-f", lines)
+        self.assertEqual((of_file.returncode, of_file.stderr), (0, b""))
+        one_by_one = [tern("embed", "-m", MODEL, "-p", text).stdout for text in ("Paris", "A cat sleeps.")]
+        self.assertEqual(of_file.stdout, b"".join(one_by_one))
+        vector = list(map(float, one_by_one[0].split()))
+        self.assertEqual(len(vector), 576)
+        self.assertAlmostEqual(sum(x * x for x in vector), 1, places=5)
+        self.assertNotAlmostEqual(sum(x * x for x in map(float, tern(
+            "embed", "-m", MODEL, "-p", "Paris", "--no-normalize").stdout.split())), 1, places=2)
+
+    def test_formats_agree(self):
+        options = ["embed", "-m", MODEL, "-p", "one two three", "--pooling", "none"]
+        raw = tern(*options, "--raw").stdout
+        floats = struct.unpack(f"<{len(raw) // 4}f", raw)
+        rows = [list(map(float, line.split(b","))) for line in tern(*options, "--csv").stdout.splitlines()]
+        data = json.loads(tern(*options, "--json").stdout)
+        self.assertEqual((data["width"], len(data["embeddings"]), len(rows)), (576, 1, 3))
+        self.assertEqual(data["embeddings"][0], rows)
+        for a, b in zip(floats, [x for row in rows for x in row]):
+            self.assertEqual(a, struct.unpack("<f", struct.pack("<f", b))[0])
+
+    def test_batch_and_threads_change_no_bit(self):
+        options = ["embed", "-m", MODEL, "-p", "word " * 40, "--raw", "--pooling", "mean"]
+        whole = tern(*options).stdout
+        for cut in (["-b", 1, "-t", 1], ["-b", 7]):
+            self.assertEqual(tern(*options, *cut).stdout, whole, cut)
+
+    def test_a_text_that_does_not_fit_names_its_line(self):
+        lines = self.write("lines", b"a\n" + b"word " * 40)
+        self.assert_fails(tern("embed", "-m", MODEL, "-f", lines, "-c", 16, "-o", self.folder / "out"), 1,
+                          r"the text has \d+ tokens, and the context holds 16 \(line 2 of .*lines\)")
+        self.assertFalse((self.folder / "out").exists())
 
 
 @needs_model

@@ -6,6 +6,7 @@
 * Byte for byte the same logits whatever the batch, the number of threads and the instruction set, for all of these.
 """
 
+import dataclasses
 import json
 import pathlib
 import sys
@@ -136,6 +137,20 @@ def test_sinks(case, folder):
     print(f"{case.name + ' sinks':16} {difference:9.1e}")
 
 
+def test_tokens_see_ahead(case, folder):
+    """A file may say that its attention is not causal; then a text is one batch."""
+    case = dataclasses.replace(case, causal=False)
+    model, ids = tiny.Model(case), tiny.token_ids(case)
+    path = model.write(folder / "ahead.gguf", meta={f"{case.arch}.attention.causal": ("bool", False)})
+    plain = tiny.logits(path, ids, "--all", "--kv", "f32")
+    difference = tiny.relative(plain, forward.logits(case, model.tensors, ids))
+    check(difference <= LIMIT, f"{case.name} seeing ahead: differs from numpy by {difference:.1e}, limit {LIMIT:.0e}")
+    for cut, env in CUTS:
+        same = tiny.logits(path, ids, "--all", "--kv", "f32", *cut, env=env).tobytes() == plain.tobytes()
+        check(same, f"{case.name} seeing ahead {cut} {env}: not the same bytes")
+    print(f"{case.name + ' ahead':16} {difference:9.1e}")
+
+
 def test_weight_type(case, dtype, folder):
     model, ids = tiny.Model(case), tiny.token_ids(case)
     path = model.write(folder / "typed.gguf", dtype=dtype)
@@ -172,6 +187,8 @@ def main():
             guarded(test_long_text, case, folder)
         for case in tiny.LONG_CASES[:2]:
             guarded(test_sinks, case, folder)
+        for case in (tiny.LONG_CASES[0], tiny.CASES["qwen2"], tiny.CASES["qwen3"]):
+            guarded(test_tokens_see_ahead, case, folder)
         print(f"{'case':10} {'weights':8} {'to numpy':>9} {'worst':>9}")
         for dtype in tiny.DTYPES:
             guarded(test_weight_type, tiny.WIDE, dtype, folder)

@@ -104,6 +104,14 @@ def head_rows():
     )
 
 
+def embedding_rows():
+    pooling = ("pooling_type",)
+    yield Row("pooling type 1", "same", meta=llama(pooling_type=("u32", 1)))
+    yield Row("pooling type 5", "error", pooling, llama(pooling_type=("u32", 5)))
+    yield Row("pooling type -1", "error", pooling, llama(pooling_type=("i32", -1)))
+    yield Row("pooling type a string", "error", pooling, llama(pooling_type=("str", "mean")))
+
+
 def layer_rows():
     blocks = ("block_count",)
     yield Row("block count 0", "error", blocks, llama(block_count=("u32", 0)))
@@ -621,7 +629,8 @@ def check_odd_models(bench, case):
 
 def main():
     chosen = sys.argv[1:]
-    sections = [head_rows, layer_rows, shape_rows, rope_rows, number_rows, architecture_rows, vocabulary_rows, bpe_rows]
+    sections = [head_rows, layer_rows, shape_rows, rope_rows, number_rows, embedding_rows]
+    sections += [architecture_rows, vocabulary_rows, bpe_rows]
     models = {name: tiny.Model(tiny.CASES[name]) for name in ("qwen2", "qwen3", "gemma3")}
     models["llama"] = tiny.Model(tiny.Case("base", "llama", n_layers=2))
     with tempfile.TemporaryDirectory() as name:

@@ -73,6 +73,7 @@ class Case:
     linear: float = 0.0  # linear rope scaling: positions divided by this; 0: none
     llama3: tuple = ()  # Llama 3 rope scaling: factor, low and high frequency factor, original context
     rope_dim: int = 0  # rotated part of a head; 0: all of it
+    causal: bool = True
     n_ids: int = 24
 
 
@@ -405,12 +406,22 @@ def relative(found, expected):
 
 def logits(path, ids, *options, env=None, n_vocab=N_VOCAB):
     """Rows of logits that `tern logits` writes, as an array [row][n_vocab]."""
+    return floats("logits", path, ids, *options, env=env).reshape(-1, n_vocab)
+
+
+def embeddings(path, ids, width, *options, env=None):
+    """Vectors that `tern embed` writes, as an array [vector][width]."""
+    return floats("embed", path, ids, "--raw", *options, env=env).reshape(-1, width)
+
+
+def floats(name, path, ids, *options, env=None):
+    """The float32 output of a command that takes ids."""
     with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "logits.f32")
-        command = [tern(), "logits", "-m", str(path), "--ids", " ".join(map(str, ids)), *map(str, options), "-o", out]
+        out = os.path.join(folder, "out.f32")
+        command = [tern(), name, "-m", str(path), "--ids", " ".join(map(str, ids)), *map(str, options), "-o", out]
         done = subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, **(env or {})})
         if done.returncode != 0:
             raise RuntimeError(
                 f"{' '.join(command)}: exit {done.returncode}: {done.stderr.decode(errors='replace').strip()}"
             )
-        return np.fromfile(out, "<f4").reshape(-1, n_vocab)
+        return np.fromfile(out, "<f4")

@@ -9,7 +9,7 @@
 #include "terminal.h"
 
 static const tn_command *const commands[] = {
-    &tn_command_run,      &tn_command_inspect, &tn_command_bench,
+    &tn_command_run,      &tn_command_inspect, &tn_command_bench,  &tn_command_embed,
     &tn_command_tokenize, &tn_command_logits,  &tn_command_doctor,
 };
 

@@ -44,6 +44,9 @@ typedef enum tn_option_id {
     TN_OPTION_RUNS,
     TN_OPTION_CSV,
     TN_OPTION_YAML,
+    TN_OPTION_RAW,
+    TN_OPTION_POOLING,
+    TN_OPTION_NO_NORMALIZE,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -59,14 +62,15 @@ enum { TN_MAX_STOPS = 16 };
 typedef struct tn_options {
     const tn_command *command;
     tn_option_set given; /* TN_OPTION_BIT of each option seen */
-    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml;
+    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *pooling;
     const char *stop[TN_MAX_STOPS];
     size_t n_stop;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
     int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs;
     tern_kv_type kv;
     double temp, top_p, min_p, repeat_penalty;
-    bool ignore_eos, no_special, no_bos, pin, all, json, csv, tensors, verbose, quiet, help;
+    bool ignore_eos, no_special, no_bos, pin, all, json, csv, raw, no_normalize, tensors, verbose, quiet,
+        help;
 } tn_options;
 
 static inline bool tn_option_given(const tn_options *options, tn_option_id id) {

@@ -23,6 +23,7 @@ struct tern_model {
 
 struct tern_session {
     const tern_model *model;
+    const tn_graph *graph; /* one of the model's */
     tn_session *s;
 };
 
@@ -39,6 +40,14 @@ static inline void tn_api_merge(void *dst, size_t size, const void *options) {
     memcpy(&given, options, sizeof given);
     memcpy(dst, options, given < size ? given : size);
 }
+
+/* Whether the results are logits; else they are what embeddings are made of. */
+static inline bool tn_api_has_logits(const tern_session *session) {
+    return session->graph == &session->model->m->graph && !session->model->m->encoder;
+}
+
+/* How the rows of a text become a vector unless the caller says; TN_POOLING_RANK: not at all (embed.c). */
+tn_pooling tn_api_pooling(const tern_model *model);
 
 /* An error where the model has no vocabulary. */
 tn_status tn_api_need_tokenizer(const tern_model *model, tn_error *e);

@@ -45,6 +45,9 @@ tern_status tern_generator_new(tern_session *session, const tern_generator_optio
         .ignore_end = o.ignore_end,
         .special = o.special};
     tn_status s = tn_api_need_tokenizer(session->model, &e);
+    if (!s && !tn_api_has_logits(session))
+        s = tn_fail(&e, TN_ERR_ARG, "cannot generate", tn_file_path(session->model->m->file),
+                    "there are embeddings instead of logits");
     if (!s) s = tn_generator_new(session->s, session->model->tok, &c, prompt, n_prompt, &generator->g, &e);
     if (s) {
         free(generator);

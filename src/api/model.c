@@ -101,7 +101,10 @@ void tern_model_info_get(const tern_model *model, tern_model_info *info) {
         .n_layers = m->hparams.n_layers,
         .n_embd = m->hparams.n_embd,
         .tokenizer = model->tokenizer_name,
+        .encoder = m->graph.whole,
     };
+    const tn_pooling pooling = tn_api_pooling(model);
+    if (pooling != TN_POOLING_RANK) info->pooling = (tern_pooling)((int)pooling + TERN_POOLING_NONE);
     for (int32_t i = 0; i < m->graph.n_ops; i++) {
         const tn_op *op = &m->graph.ops[i];
         if (op->kind != TN_OP_ATTENTION) continue;

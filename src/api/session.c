@@ -21,8 +21,15 @@ uint32_t tn_api_threads(uint32_t asked) {
     return asked < (uint32_t)cpus.n_allowed ? asked : (uint32_t)cpus.n_allowed;
 }
 
+/* What a session computes: with which configuration, and which of the model's graphs. */
+typedef struct session_plan {
+    const tn_graph *graph;
+    tn_session_config config;
+} session_plan;
+
 static tn_status session_config(const tern_model *model, const tern_session_options *options,
-                                tn_session_config *c, tn_error *e) {
+                                session_plan *out, tn_error *e) {
+    tn_session_config *c = &out->config;
     tern_session_options o;
     tern_session_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
@@ -48,13 +55,17 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
                              .progress = o.progress,
                              .user = o.user};
     if (c->n_outputs > c->n_batch) c->n_outputs = c->n_batch;
+    const bool embeddings = o.embeddings || model->m->encoder;
+    out->graph = embeddings ? &model->m->embedding_graph : &model->m->graph;
+    if (embeddings) c->n_outputs = out->graph->whole ? c->n_ctx : c->n_batch;
     return TN_OK;
 }
 
 /* The largest context whose cache, beside the rest, fits the memory available: bit by bit from the highest. */
-static tn_status measure(const tern_model *model, const tn_session_config *c, tern_memory *out, tn_error *e) {
+static tn_status measure(const tern_model *model, const session_plan *plan, tern_memory *out, tn_error *e) {
+    const tn_session_config *c = &plan->config;
     tn_session_sizes sizes;
-    tn_status s = tn_session_measure(&model->m->graph, c, &sizes, e);
+    tn_status s = tn_session_measure(plan->graph, c, &sizes, e);
     if (s) return s;
     *out = (tern_memory){.weights_bytes = tn_file_bytes(model->m->file),
                          .kv_bytes = sizes.kv_bytes,
@@ -65,7 +76,7 @@ static tn_status measure(const tern_model *model, const tn_session_config *c, te
     for (uint32_t step = 1u << 30; step >= 64; step /= 2) {
         probe.n_ctx = fits + step;
         if (probe.n_ctx > model->m->hparams.n_ctx_train && probe.n_ctx > c->n_ctx) continue;
-        if (tn_session_measure(&model->m->graph, &probe, &sizes, NULL)) continue;
+        if (tn_session_measure(plan->graph, &probe, &sizes, NULL)) continue;
         if (sizes.kv_bytes + sizes.scratch_bytes + out->weights_bytes <= available) fits = probe.n_ctx;
     }
     out->n_ctx_fits = fits;
@@ -75,31 +86,31 @@ static tn_status measure(const tern_model *model, const tn_session_config *c, te
 tern_status tern_session_memory(const tern_model *model, const tern_session_options *options,
                                 tern_memory *memory, tern_error *err) {
     tn_error e = {0};
-    tn_session_config c;
+    session_plan plan;
     *memory = (tern_memory){0};
-    tn_status s = session_config(model, options, &c, &e);
-    if (!s) s = measure(model, &c, memory, &e);
+    tn_status s = session_config(model, options, &plan, &e);
+    if (!s) s = measure(model, &plan, memory, &e);
     return tn_api_give(err, s, &e);
 }
 
-static tn_status check_memory(const tern_model *model, const tn_session_config *c, tn_error *e) {
+static tn_status check_memory(const tern_model *model, const session_plan *plan, tn_error *e) {
     tn_session_sizes sizes;
-    tn_status s = tn_session_measure(&model->m->graph, c, &sizes, e);
+    tn_status s = tn_session_measure(plan->graph, &plan->config, &sizes, e);
     const uint64_t weights = tn_file_bytes(model->m->file), available = tn_memory_available();
     if (s || weights + sizes.kv_bytes + sizes.scratch_bytes <= available) return s;
     tern_memory memory;
-    if ((s = measure(model, c, &memory, e))) return s;
+    if ((s = measure(model, plan, &memory, e))) return s;
     return tn_fail(e, TN_ERR_MEMORY, "not enough memory", tn_file_path(model->m->file),
                    "weights %" PRIu64 " MiB, cache of %u positions %" PRIu64 " MiB, scratch %" PRIu64
                    " MiB, available %" PRIu64 " MiB; a context of %u would fit",
-                   weights >> 20, c->n_ctx, sizes.kv_bytes >> 20, sizes.scratch_bytes >> 20, available >> 20,
-                   memory.n_ctx_fits);
+                   weights >> 20, plan->config.n_ctx, sizes.kv_bytes >> 20, sizes.scratch_bytes >> 20,
+                   available >> 20, memory.n_ctx_fits);
 }
 
 tern_status tern_session_new(const tern_model *model, const tern_session_options *options, tern_session **out,
                              tern_error *err) {
     tn_error e = {0};
-    tn_session_config c;
+    session_plan plan;
     *out = NULL;
     tern_session *session = calloc(1, sizeof *session);
     if (!session)
@@ -107,11 +118,12 @@ tern_status tern_session_new(const tern_model *model, const tern_session_options
                            &e);
     session->model = model;
     tn_status s;
-    if ((s = session_config(model, options, &c, &e)) || (s = check_memory(model, &c, &e)) ||
-        (s = tn_session_new(&model->m->graph, &c, &session->s, &e))) {
+    if ((s = session_config(model, options, &plan, &e)) || (s = check_memory(model, &plan, &e)) ||
+        (s = tn_session_new(plan.graph, &plan.config, &session->s, &e))) {
         free(session);
         return tn_api_give(err, s, &e);
     }
+    session->graph = plan.graph;
     *out = session;
     return TERN_OK;
 }
@@ -148,6 +160,11 @@ tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t 
 }
 
 const float *tern_session_logits(const tern_session *session, uint32_t i) {
+    return tn_api_has_logits(session) ? tn_session_logits(session->s, i) : NULL;
+}
+
+const float *tern_session_row(const tern_session *session, uint32_t i, uint32_t *width) {
+    *width = tn_session_row_width(session->s);
     return tn_session_logits(session->s, i);
 }
 

@@ -9,7 +9,7 @@
 #include "api.h"
 
 bool tern_session_step(const tern_session *session, uint32_t i, tern_step_info *info) {
-    const tn_graph *graph = &session->model->m->graph;
+    const tn_graph *graph = session->graph;
     const tn_dtype kv = tn_kv_dtype(tn_session_config_of(session->s)->kv);
     *info = (tern_step_info){0};
     if (i >= (uint32_t)graph->n_steps) return false;

@@ -118,10 +118,12 @@ typedef struct tile {
     uint32_t first_chunk, n_chunks;
 } tile;
 
+static tn_span span_of(const tn_run *run, const tn_attention_params *p, size_t token) {
+    return tn_attention_span(p, run->pos + (uint32_t)token, run->pos + run->n_tokens);
+}
+
 static tile tile_of(const tn_task *t, const tn_attention_params *p, size_t first, size_t n) {
-    const uint32_t pos = t->run->pos + (uint32_t)first;
-    const tn_span from = tn_attention_span(pos, p->window),
-                  to = tn_attention_span(pos + (uint32_t)n - 1, p->window);
+    const tn_span from = span_of(t->run, p, first), to = span_of(t->run, p, first + n - 1);
     return (tile){first, n, p->n_heads / p->n_kv_heads, from.first_chunk,
                   to.first_chunk + to.n_chunks - from.first_chunk};
 }
@@ -147,7 +149,7 @@ static void set_bounds(const tn_task *t, const workspace *w, const tile *tl, siz
     size_t row = 0;
     for (size_t i = 0; i < tl->n; i++) {
         const uint32_t pos = t->run->pos + (uint32_t)(tl->first + i);
-        const tn_span span = tn_attention_span(pos, p->window);
+        const tn_span span = span_of(t->run, p, tl->first + i);
         for (size_t g = 0; g < tl->group; g++, row++) {
             w->lo[row] = clip(span.lo - base);
             w->hi[row] = clip(span.hi - base);

@@ -16,10 +16,10 @@ uint8_t *tn_task_row(const tn_task *t, tn_value_id id, size_t i) {
     const tn_run *run = t->run;
     const tn_plan *plan = run->plan;
     const tn_place *at = &plan->places[id];
-    if (id == plan->graph->logits) return (uint8_t *)run->logits + i * run->logits_stride;
     const tn_value *v = &plan->graph->values[id];
     if (t->n_rows == 1 && at->by_rows && v->producer >= t->step->first)
         return tn_private(t) + at->alone + (v->copies > 1 ? i * at->stride : 0);
+    if (id == plan->graph->logits) return (uint8_t *)run->logits + i * run->logits_stride;
     if (v->rows == TN_ROWS_TOKENS && t->op->rows == TN_ROWS_OUTPUTS) i += run->n_tokens - run->n_outputs;
     return run->shared + at->shared + i * at->stride;
 }
@@ -30,9 +30,8 @@ static void publish(const tn_task *t) {
     for (int32_t i = t->step->first; i < t->step->mats; i++) {
         const tn_value_id id = plan->graph->ops[i].out;
         const tn_place *at = &plan->places[id];
-        if (at->escapes)
-            memcpy(t->run->shared + at->shared, tn_private(t) + at->alone,
-                   at->stride * plan->graph->values[id].copies);
+        uint8_t *dst = id == plan->graph->logits ? (uint8_t *)t->run->logits : t->run->shared + at->shared;
+        if (at->escapes) memcpy(dst, tn_private(t) + at->alone, at->stride * plan->graph->values[id].copies);
     }
 }
 

@@ -87,7 +87,8 @@ typedef enum tn_embed_by { TN_EMBED_TOKEN, TN_EMBED_POSITION, TN_EMBED_FIRST } t
 typedef struct tn_attention_params {
     uint32_t cache; /* index into the graph's caches */
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t window;      /* positions seen, itself included; 0: all */
+    bool ahead;           /* positions behind its own are seen too */
+    uint32_t window;      /* positions seen, itself included (ahead: the half of it to each side); 0: all */
     float scale, softcap; /* softcap 0: none */
     const float *slopes;  /* of ALiBi, one a head, or NULL */
     const float
@@ -218,7 +219,8 @@ typedef struct tn_graph {
     uint32_t n_ropes, cap_ropes;
     tn_step_range *steps;
     int32_t n_steps;
-    tn_value_id logits;
+    tn_value_id logits;   /* the result: logits, or what embeddings are made of */
+    bool whole;           /* some attention sees ahead: a sequence is computed at once */
     uint32_t n_positions; /* that the tables of positions have; 0: any number */
     uint32_t long_above;  /* longer sequences are rotated by long_factors throughout; 0: none are */
     bool out_of_memory;   /* set by any add; checked once at the end */

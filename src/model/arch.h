@@ -61,7 +61,9 @@ typedef enum tn_step_kind {
     TN_STEP_LOAD,      /* h = value */
     TN_STEP_ADD,       /* h = h + value */
     TN_STEP_SCALE,     /* h = h * scale */
+    TN_STEP_LINEAR,    /* h = weight * h */
     TN_STEP_LOGITS,    /* the result is weight * h */
+    TN_STEP_EMBEDDING, /* the result is h */
 } tn_step_kind;
 
 typedef enum tn_norm_kind { TN_NORM_RMS, TN_NORM_LAYER } tn_norm_kind;
@@ -76,15 +78,15 @@ typedef struct tn_step {
     tn_step_kind kind;
     const char *when;    /* the step is left out of layers where this is 0 */
     int value;           /* save, load, add: number of a named value, 0 is x */
-    int weight, bias;    /* norm, logits, the norm of embed */
+    int weight, bias;    /* norm, linear, logits, the norm of embed */
     const char *scale;   /* scale, attention, logits, moe, embed */
     const char *softcap; /* attention, logits */
     int norm_kind;       /* tn_norm_kind: norm, attention, the norm of embed */
     const char *eps;     /* norm, attention, the norm of embed: NULL without one */
     int norm_span;       /* tn_norm_span: attention, as the following */
     int norm_place;      /* tn_norm_place */
-    int q, k, v, out, q_bias, k_bias, v_bias, out_bias, q_norm, k_norm, sinks;
-    const char *heads, *kv_heads, *head_dim, *window, *alibi, *clamp;
+    int q, k, v, out, q_bias, k_bias, v_bias, out_bias, q_norm, k_norm, q_norm_bias, k_norm_bias, sinks;
+    const char *heads, *kv_heads, *head_dim, *window, *causal, *alibi, *clamp;
     const char *temper_beta, *temper_length;
     int rope_pairs; /* tn_rope_pairs */
     const char *rope_dim, *rope_theta, *rope_factor, *rope_magnitude;

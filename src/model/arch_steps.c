@@ -61,6 +61,8 @@ static const field rope_fields[] = {NEEDED_CHOICE("pairs", rope_pairs, pair_name
                                     {0}};
 static const field qk_norm_fields[] = {TENSOR("q", q_norm),
                                        TENSOR("k", k_norm),
+                                       TENSOR("q_bias", q_norm_bias),
+                                       TENSOR("k_bias", k_norm_bias),
                                        NEEDED_EXPR("eps", eps),
                                        CHOICE("kind", norm_kind, norm_kinds),
                                        CHOICE("over", norm_span, norm_spans),
@@ -80,6 +82,7 @@ static const field attention_fields[] = {NEEDED_TENSOR("q", q),
                                          NEEDED_EXPR("kv_heads", kv_heads),
                                          NEEDED_EXPR("head_dim", head_dim),
                                          NEEDED_EXPR("scale", scale),
+                                         EXPR("causal", causal),
                                          EXPR("window", window),
                                          EXPR("softcap", softcap),
                                          EXPR("alibi", alibi),
@@ -135,6 +138,7 @@ static const field moe_fields[] = {NEEDED_TENSOR("router", router),
                                    TENSOR("down_bias", down_bias),
                                    NEEDED_CHOICE("activation", activation, activation_names),
                                    {0}};
+static const field linear_fields[] = {NEEDED_TENSOR("weight", weight), TENSOR("bias", bias), {0}};
 static const field logits_fields[] = {NEEDED_TENSOR("weight", weight),
                                       TENSOR("bias", bias),
                                       EXPR("scale", scale),
@@ -169,7 +173,9 @@ static const struct step_row {
                   {"load", TN_STEP_LOAD, ARGUMENT_VALUE, NULL},
                   {"add", TN_STEP_ADD, ARGUMENT_VALUE, NULL},
                   {"scale", TN_STEP_SCALE, ARGUMENT_EXPR, NULL},
-                  {"logits", TN_STEP_LOGITS, ARGUMENT_FIELDS, logits_fields}};
+                  {"linear", TN_STEP_LINEAR, ARGUMENT_FIELDS, linear_fields},
+                  {"logits", TN_STEP_LOGITS, ARGUMENT_FIELDS, logits_fields},
+                  {"embedding", TN_STEP_EMBEDDING, ARGUMENT_NONE, NULL}};
 
 /* One list of steps, and the values that it has named so far; the first is x. */
 typedef struct list {
@@ -307,9 +313,9 @@ tn_status tn_arch_parse_steps(tn_yaml *c, const yaml_node_t *seq, bool in_layer,
         const yaml_node_t *node = tn_yaml_node(c, seq->data.sequence.items.start[i]);
         tn_status s = parse_step(&l, node, &(*out)[i]);
         if (s) return s;
-        const bool is_logits = (*out)[i].kind == TN_STEP_LOGITS;
-        if (is_logits != (!in_layer && i + 1 == *n) || (is_logits && (*out)[i].when))
-            return tn_yaml_bad(c, node, "logits ends the head, and only that", NULL);
+        const bool is_result = (*out)[i].kind == TN_STEP_LOGITS || (*out)[i].kind == TN_STEP_EMBEDDING;
+        if (is_result != (!in_layer && i + 1 == *n) || (is_result && (*out)[i].when))
+            return tn_yaml_bad(c, node, "logits or embedding ends the head, and only that", NULL);
         if (!in_layer && ((*out)[i].kind == TN_STEP_ATTENTION || (*out)[i].kind == TN_STEP_LATENT))
             return tn_yaml_bad(c, node, "attention belongs in the block", NULL);
     }

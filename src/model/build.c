@@ -156,6 +156,10 @@ static void load(tn_builder *b, tn_value_id saved) {
 }
 
 static void logits(tn_builder *b, const tn_step *step) {
+    if (b->embeddings) {
+        b->g->logits = b->h;
+        return;
+    }
     tn_value_id value = scaled(b, tn_build_linear(b, b->h, step->weight, step->bias), step->scale);
     const double cap = tn_build_number(b, step->softcap, 0);
     if (cap > 0)
@@ -179,7 +183,9 @@ static void build_step(tn_builder *b, const tn_step *step) {
     case TN_STEP_LOAD: load(b, b->saved[step->value]); break;
     case TN_STEP_ADD: b->h = sum(b, b->saved[step->value]); break;
     case TN_STEP_SCALE: b->h = scaled(b, b->h, step->scale); break;
+    case TN_STEP_LINEAR: b->h = tn_build_linear(b, b->h, step->weight, step->bias); break;
     case TN_STEP_LOGITS: logits(b, step); break;
+    case TN_STEP_EMBEDDING: b->g->logits = b->h; break;
     }
 }
 
@@ -212,8 +218,9 @@ static tn_value_id embed(tn_builder *b) {
     return step->eps ? tn_build_norm(b, x, step, step->weight, step->bias) : x;
 }
 
-tn_status tn_model_build_graph(tn_model *m, tn_error *err) {
-    tn_builder b = {.m = m, .g = &m->graph, .err = err, .layer = -1, .rows = TN_ROWS_TOKENS};
+static tn_status build(tn_model *m, tn_graph *g, bool embeddings, tn_error *err) {
+    tn_builder b = {
+        .m = m, .g = g, .err = err, .embeddings = embeddings, .layer = -1, .rows = TN_ROWS_TOKENS};
     tn_graph_init(b.g, &m->arena);
     b.h = b.saved[0] = embed(&b);
     const uint32_t n_layers = m->hparams.n_layers;
@@ -227,4 +234,13 @@ tn_status tn_model_build_graph(tn_model *m, tn_error *err) {
     b.rows = TN_ROWS_OUTPUTS;
     build_steps(&b, m->arch.head, m->arch.n_head);
     return b.status ? b.status : tn_graph_fuse(b.g, err);
+}
+
+tn_status tn_model_build_graphs(tn_model *m, tn_error *err) {
+    const tn_arch *arch = &m->arch;
+    m->encoder = arch->head[arch->n_head - 1].kind == TN_STEP_EMBEDDING;
+    tn_status s = build(m, &m->graph, false, err);
+    if (s || !m->encoder) return s ? s : build(m, &m->embedding_graph, true, err);
+    m->embedding_graph = m->graph; /* both in the model's arena */
+    return TN_OK;
 }

@@ -14,6 +14,7 @@ typedef struct tn_builder {
     tn_status status; /* the first failure */
     int32_t layer;    /* -1 outside the block */
     bool last_layer;  /* attention goes on with OUTPUT rows */
+    bool embeddings;  /* what logits are made of is the result */
     tn_rows rows;     /* of what is being computed */
     tn_value_id h;    /* the value that steps transform */
     tn_value_id

@@ -106,10 +106,11 @@ static tn_value_id clamped(tn_builder *b, const tn_step *step, int weight, int b
 }
 
 /* q or k, normed over the whole width where the step says so. */
-static tn_value_id project(tn_builder *b, const tn_step *step, int weight, int bias, int norm) {
+static tn_value_id project(tn_builder *b, const tn_step *step, int weight, int bias, int norm,
+                           int norm_bias) {
     const tn_value_id value = clamped(b, step, weight, bias);
     const bool whole = step->norm_span == TN_NORM_ALL && tn_build_tensor(b, norm);
-    return whole ? tn_build_norm(b, value, step, norm, -1) : value;
+    return whole ? tn_build_norm(b, value, step, norm, norm_bias) : value;
 }
 
 static tn_value_id temper(tn_builder *b, const tn_step *step, tn_value_id q) {
@@ -140,6 +141,8 @@ static void set_head_norms(tn_builder *b, const tn_step *step, tn_attention_para
         if (p->norm_last) tn_build_fail(b, "a norm over the whole width cannot stand behind the rotation");
         return;
     }
+    if (tn_build_tensor(b, step->q_norm_bias) || tn_build_tensor(b, step->k_norm_bias))
+        tn_build_fail(b, "norms of heads have no biases");
     p->q_norm = head_norm(b, step->q_norm, p, p->n_heads);
     const bool own = p->norm_own;
     p->k_norm = head_norm(b, step->k_norm, p, p->n_kv_heads);
@@ -167,6 +170,7 @@ void tn_build_attention(tn_builder *b, const tn_step *step) {
     tn_attention_params p = {.n_heads = tn_build_whole(b, step->heads, 0),
                              .n_kv_heads = tn_build_whole(b, step->kv_heads, 0),
                              .head_dim = tn_build_whole(b, step->head_dim, 0),
+                             .ahead = tn_build_number(b, step->causal, 1) == 0,
                              .window = tn_build_whole(b, step->window, 0),
                              .scale = (float)tn_build_number(b, step->scale, 0),
                              .softcap = (float)tn_build_number(b, step->softcap, 0),
@@ -178,10 +182,11 @@ void tn_build_attention(tn_builder *b, const tn_step *step) {
     check(b, &p, rope.n_pairs);
     check_projections(b, step, &p);
     if (b->status) return;
+    b->g->whole |= p.ahead;
     p.rope = tn_graph_add_rope(b->g, rope);
     p.cache = tn_graph_add_cache(b->g, (tn_cache_shape){p.n_kv_heads, p.head_dim, p.window, false});
-    tn_value_id q = temper(b, step, project(b, step, step->q, step->q_bias, step->q_norm));
-    tn_value_id k = project(b, step, step->k, step->k_bias, step->k_norm);
+    tn_value_id q = temper(b, step, project(b, step, step->q, step->q_bias, step->q_norm, step->q_norm_bias));
+    tn_value_id k = project(b, step, step->k, step->k_bias, step->k_norm, step->k_norm_bias);
     tn_value_id v = clamped(b, step, step->v, step->v_bias);
     tn_value_id parts = tn_build_add(b, (tn_op){.kind = TN_OP_ATTENTION, .in = {q, k, v}, .attention = p});
     if (b->last_layer) b->rows = TN_ROWS_OUTPUTS; /* only rows whose logits are asked for go on from here */

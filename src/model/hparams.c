@@ -148,7 +148,9 @@ static tn_status read_hparam(tn_model *m, size_t h, tn_error *err) {
     const uint32_t n = m->hparams.n_layers;
     double *values = &m->hparams.values[h * n];
     char key[160];
-    snprintf(key, sizeof key, "%s.%s", m->arch_name, def->key);
+    const bool own =
+        strncmp(def->key, "tokenizer.", 10) != 0; /* those of the vocabulary are the same for all */
+    snprintf(key, sizeof key, "%s%s%s", own ? m->arch_name : "", own ? "." : "", def->key);
     const tn_meta *meta = tn_file_meta(m->file, key);
     if (!meta) return read_default(m, def, h, key, values, err);
     const bool array = meta->type == TN_META_ARRAY;
@@ -191,6 +193,24 @@ static tn_status read_n_vocab(tn_model *m, tn_error *err) {
     return TN_OK;
 }
 
+/* The key that all architectures have in common. */
+static tn_status read_pooling(tn_model *m, tn_error *err) {
+    char key[160];
+    snprintf(key, sizeof key, "%s.pooling_type", m->arch_name);
+    const tn_meta *meta = tn_file_meta(m->file, key);
+    uint64_t n = TN_POOLING_UNKNOWN;
+    if (meta && (meta->type == TN_META_ARRAY || !tn_meta_u64(meta, 0, &n)))
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                       "key '%s': expected a number from 0 to %d, found %s", key, TN_POOLING_RANK,
+                       tn_meta_type_name(meta->type));
+    if (meta && n > TN_POOLING_RANK)
+        return tn_fail(err, TN_ERR_FORMAT, "cannot run model", tn_file_path(m->file),
+                       "key '%s': expected a number from 0 to %d, found %llu", key, TN_POOLING_RANK,
+                       (unsigned long long)n);
+    m->hparams.pooling = (tn_pooling)n;
+    return TN_OK;
+}
+
 static tn_status run_checks(const tn_model *m, tn_error *err) {
     for (size_t c = 0; c < m->arch.n_checks; c++) {
         for (uint32_t l = 0; l < m->hparams.n_layers; l++) {
@@ -230,7 +250,7 @@ tn_status tn_model_read_hparams(tn_model *m, tn_error *err) {
     double n_layers = 0;
     m->hparams = (tn_hparams){.n_layers = 1, .values = &n_layers};
     tn_status s = read_hparam(m, 0, err); /* n_layers, by itself: it sizes the rest */
-    if (s || (s = read_n_vocab(m, err))) return s;
+    if (s || (s = read_n_vocab(m, err)) || (s = read_pooling(m, err))) return s;
     m->hparams.n_layers = (uint32_t)n_layers;
     m->hparams.values = tn_arena_alloc(&m->arena, m->arch.n_hparams * (size_t)n_layers, sizeof(double));
     if (!m->hparams.values)

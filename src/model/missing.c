@@ -18,7 +18,7 @@ static const struct {
     {"channel_mix", "a recurrent step"},
     {"shortconv", "a convolution step"},
     {"per_layer_", "embed: a part for each layer"},
-    {"enc.", "an encoder"},
+    {"enc.", "an encoder beside a decoder"},
     {"dec.", "a decoder beside an encoder"},
 };
 enum { N_LACKING = sizeof lacking / sizeof *lacking, MAX_TOLD = 4 };

@@ -27,7 +27,7 @@ static tn_status open_parts(tn_model *m, const char *path, const tn_model_option
         (s = tn_vocab_read(m->file, &m->arena, &m->vocab, err)) || (s = tn_model_read_hparams(m, err)) ||
         (s = tn_model_bind_tensors(m, options, err)))
         return s;
-    return tn_model_build_graph(m, err);
+    return tn_model_build_graphs(m, err);
 }
 
 tn_status tn_model_open(const char *path, const tn_model_options *options, tn_model **out, tn_error *err) {

@@ -19,9 +19,20 @@ typedef struct tn_model_options {
     void *user;
 } tn_model_options;
 
+/* How the rows of a sequence become one vector; from NONE to RANK the numbers of files. */
+typedef enum tn_pooling {
+    TN_POOLING_NONE, /* they stay rows */
+    TN_POOLING_MEAN,
+    TN_POOLING_FIRST,
+    TN_POOLING_LAST,
+    TN_POOLING_RANK,   /* a score of a pair of texts: not a vector */
+    TN_POOLING_UNKNOWN /* the file says nothing */
+} tn_pooling;
+
 /* Hyper-parameter h of layer i is values[h * n_layers + i], equal for all layers where the file gives one. */
 typedef struct tn_hparams {
     uint32_t n_layers, n_vocab, n_embd, n_ctx_train;
+    tn_pooling pooling;
     double *values;
 } tn_hparams;
 
@@ -32,8 +43,10 @@ typedef struct tn_model {
     tn_arch arch;    /* from here on: level ALL */
     tn_hparams hparams;
     const tn_tensor **tensors; /* [def * n_layers + layer], NULL where an optional one is absent */
-    tn_graph graph;
-    tn_vocab_source vocab; /* levels ALL and VOCAB; empty where the file has none */
+    bool encoder;              /* there are no logits: the results are embeddings */
+    tn_graph graph;            /* its result are logits, of encoders what embeddings are made of */
+    tn_graph embedding_graph;  /* the same without the product that makes logits */
+    tn_vocab_source vocab;     /* levels ALL and VOCAB; empty where the file has none */
 } tn_model;
 
 /* On failure *out is NULL. */
@@ -44,7 +57,7 @@ void tn_model_close(tn_model *model); /* NULL is fine */
 tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err);              /* registry.c */
 tn_status tn_model_read_hparams(tn_model *m, tn_error *err);                                  /* hparams.c */
 tn_status tn_model_bind_tensors(tn_model *m, const tn_model_options *options, tn_error *err); /* tensors.c */
-tn_status tn_model_build_graph(tn_model *m, tn_error *err);                                   /* build.c */
+tn_status tn_model_build_graphs(tn_model *m, tn_error *err);                                  /* build.c */
 
 /* What this version lacks to run a file of an unknown architecture, step by step, as text (missing.c). */
 void tn_model_missing(const tn_model *m, char *text, size_t cap);

@@ -57,9 +57,10 @@ static bool place_values(tn_plan *p, layout *l) {
             const tn_value_id id = g->ops[i].out;
             const tn_value *v = &g->values[id];
             tn_place *at = &p->places[id];
-            *at = (tn_place){.stride = row_stride(v),
-                             .max_rows = max_rows(v, &p->limits),
-                             .by_rows = i<g->steps[s].mats, .escapes = v->last_use_step> s};
+            *at =
+                (tn_place){.stride = row_stride(v),
+                           .max_rows = max_rows(v, &p->limits),
+                           .by_rows = i<g->steps[s].mats, .escapes = v->last_use_step> s || id == g->logits};
             uint64_t bytes;
             if (!tn_mul_u64(at->stride, at->max_rows, &bytes) || bytes > SIZE_MAX / 4) return false;
             if (id != g->logits) at->shared = place(l, bytes, v->last_use_step);

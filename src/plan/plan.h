@@ -68,15 +68,16 @@ static inline size_t tn_experts_work_bytes(size_t n_experts) {
 
 #define TN_COLUMN_UNIT 16 /* columns are divided in panels of the matrix kernels */
 
-/* Positions [lo, hi) that position `pos` sees through a window (0: all), and the chunks that hold them. */
+/* Positions [lo, hi) that position `pos` sees of a sequence of `end`, and the chunks that hold them. */
 typedef struct tn_span {
     uint32_t lo, hi, first_chunk, n_chunks;
 } tn_span;
 
-static inline tn_span tn_attention_span(uint32_t pos, uint32_t window) {
-    uint32_t lo = window && pos + 1 > window ? pos + 1 - window : 0;
-    uint32_t first = lo / TN_ATTN_CHUNK;
-    return (tn_span){lo, pos + 1, first, pos / TN_ATTN_CHUNK - first + 1};
+static inline tn_span tn_attention_span(const tn_attention_params *p, uint32_t pos, uint32_t end) {
+    const uint32_t before = !p->window ? pos : p->ahead ? p->window / 2 : p->window - 1;
+    const uint32_t after = !p->ahead ? 0 : p->window ? p->window / 2 : end;
+    const uint32_t lo = pos > before ? pos - before : 0, hi = after < end - pos ? pos + after + 1 : end;
+    return (tn_span){lo, hi, lo / TN_ATTN_CHUNK, (hi - 1) / TN_ATTN_CHUNK - lo / TN_ATTN_CHUNK + 1};
 }
 
 #endif

@@ -89,7 +89,7 @@ static tn_status measure(tn_session *s, tn_error *err) {
             !tn_add_u64(total, (s->graph->caches[i].latent ? 1 : 2) * bytes, &total))
             return too_large(err);
     s->kv_bytes = total;
-    s->logits_stride = tn_round_up((size_t)c->n_vocab * sizeof(float), 64);
+    s->logits_stride = tn_round_up((size_t)tn_session_row_width(s) * sizeof(float), 64);
     if (!tn_mul_u64(s->plan.private_bytes, c->n_threads, &private_bytes) ||
         !tn_mul_u64(s->logits_stride, c->n_outputs, &logits_bytes) ||
         !tn_add_u64(private_bytes, logits_bytes, &total) ||
@@ -107,9 +107,16 @@ static tn_status choose_kernels(tn_session *s, tn_error *err) {
     return status;
 }
 
+/* What a session is before anything is allocated; a sequence that is computed at once is one batch. */
+static tn_session plain_session(const tn_graph *graph, const tn_session_config *config) {
+    tn_session s = {.graph = graph, .config = *config};
+    if (graph->whole) s.config.n_batch = s.config.n_ctx;
+    return s;
+}
+
 tn_status tn_session_measure(const tn_graph *graph, const tn_session_config *config, tn_session_sizes *out,
                              tn_error *err) {
-    tn_session s = {.graph = graph, .config = *config};
+    tn_session s = plain_session(graph, config);
     tn_status status = choose_kernels(&s, err);
     if (!status) status = measure(&s, err);
     *out = (tn_session_sizes){s.kv_bytes, s.scratch_bytes};
@@ -158,8 +165,7 @@ tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config,
     *out = NULL;
     tn_session *s = calloc(1, sizeof *s);
     if (!s) return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL, "out of memory");
-    s->graph = graph;
-    s->config = *config;
+    *s = plain_session(graph, config);
     tn_status status;
     if ((status = choose_kernels(s, err)) || (status = measure(s, err)) || (status = allocate(s, err)) ||
         (status = tn_pool_new(config->n_threads, config->pin, &s->pool, err))) {
@@ -221,7 +227,7 @@ static bool all_finite(const float *x, uint32_t n) {
 
 static tn_status check_finite(const tn_session *s, uint32_t first_row, tn_error *err) {
     for (uint32_t r = first_row; r < s->n_rows; r++)
-        if (!all_finite(tn_session_logits(s, r), s->config.n_vocab))
+        if (!all_finite(tn_session_logits(s, r), tn_session_row_width(s)))
             return tn_fail(err, TN_ERR_NUMERIC, "cannot compute", NULL,
                            "the logits at position %u are not finite", s->position - s->n_rows + r);
     return TN_OK;
@@ -233,6 +239,10 @@ static tn_status check_ids(const tn_session *s, const int32_t *ids, size_t n, ui
         return tn_fail(err, TN_ERR_ARG, "cannot compute", NULL,
                        "%zu tokens and %u rows of logits asked for, at most %u kept", n, n_outputs,
                        s->config.n_outputs);
+    if (s->graph->whole && s->position)
+        return tn_fail(err, TN_ERR_ARG, "cannot compute", NULL,
+                       "tokens of this model see the whole sequence: it cannot go on behind its %u tokens",
+                       s->position);
     if (n > s->config.n_ctx - s->position)
         return tn_fail(err, TN_ERR_FULL, "the context is full", NULL,
                        "%u of %u positions used, %zu more asked for", s->position, s->config.n_ctx, n);
@@ -306,6 +316,9 @@ const float *tn_session_logits(const tn_session *s, uint32_t i) {
                          : NULL;
 }
 
+uint32_t tn_session_row_width(const tn_session *s) {
+    return s->graph->values[s->graph->logits].width;
+}
 uint32_t tn_session_position(const tn_session *s) {
     return s->position;
 }
@@ -323,7 +336,8 @@ uint32_t tn_session_truncate(tn_session *s, uint32_t position) {
     if (position >= s->position) return s->position;
     const uint32_t needed =
         position > s->window ? position - s->window : 0; /* the oldest one the next token sees */
-    const bool lost = (s->ring && needed < s->oldest) || (s->is_long && position <= s->graph->long_above);
+    const bool lost = (s->ring && needed < s->oldest) || s->graph->whole ||
+                      (s->is_long && position <= s->graph->long_above);
     s->position = lost ? 0 : position;
     if (s->position == 0) s->oldest = 0, s->is_long = false;
     s->n_rows = 0;

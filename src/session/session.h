@@ -36,11 +36,13 @@ tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config,
                          tn_error *err);
 void tn_session_free(tn_session *session); /* NULL is fine */
 
-/* Appends n tokens and keeps the logits of the last n_outputs. On failure the position is where the last whole batch ended. */
+/* Appends n tokens and keeps the logits (or what the graph has as its result) of the last n_outputs. Where tokens see ahead
+ * (graph->whole) the sequence is one batch, whatever the config says, and one call. On failure the position is where the last whole batch ended. */
 tn_status tn_session_eval(tn_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
                           tn_error *err);
 
 const float *tn_session_logits(const tn_session *session, uint32_t i); /* NULL: no such row */
+uint32_t tn_session_row_width(const tn_session *session);              /* floats in a row of logits */
 uint32_t tn_session_position(const tn_session *session);
 const tn_session_config *tn_session_config_of(const tn_session *session);
 const char *tn_session_isa(const tn_session *session);

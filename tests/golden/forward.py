@@ -52,7 +52,7 @@ def attention(case, layer, q, k, v, sinks=None):
     """q[t][head][dim], k and v[t][kv head][dim] to [t][head * dim]; a sink is one score more that has no value."""
     n, group = len(q), case.n_heads // case.n_kv_heads
     distance = np.arange(n)[:, None] - np.arange(n)
-    seen = (distance >= 0) & (is_global(case, layer) | (distance < case.window))
+    seen = (distance >= 0) & (is_global(case, layer) | (distance < case.window)) | (not case.causal)
     k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
     scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(case.head_dim)
     scores = np.where(seen, scores, -np.inf)

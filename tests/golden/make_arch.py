@@ -3,16 +3,17 @@ need.
 
     python tests/golden/make_arch.py [CASE...]
 
-For each case of tests/architectures.py and architectures_moe.py, in tests/golden/arch/: NAME.f32, the float32 logits [position][vocabulary] of
-transformers' model in float32 with eager attention; and NAME.json, the ids, the checkpoint's tensor names and shapes,
-how far the same model in float64 is from it, and how much the logits change with each feature of the case altered (what
-the test would notice). Both figures are largest difference / largest |logit|.
+For each case of tests/architectures.py and architectures_moe.py, in tests/golden/arch/: NAME.f32, the float32 logits
+[position][vocabulary] of transformers' model in float32 with eager attention, or its last hidden state; and NAME.json, the
+ids, the checkpoint's tensor names and shapes, how far the same model in float64 is from it, and how much the results change
+with each feature of the case altered (what the test would notice). Both figures are largest difference / largest |result|.
 """
 
 import json
 import pathlib
 import sys
 
+import jina_bert
 import numpy as np
 import torch
 import transformers
@@ -23,7 +24,7 @@ import architectures_moe  # noqa: E402
 
 
 def build(case, config):
-    model_class = getattr(transformers, case.model)
+    model_class = getattr(transformers, case.model, None) or getattr(jina_bert, case.model)
     settings = model_class.config_class(**config)
     settings._attn_implementation = settings._experts_implementation = "eager"
     return model_class(settings).eval()
@@ -48,10 +49,16 @@ def compute(case, config, weights, ids, dtype):
     model.tie_weights()
     model = model.to(dtype)
     with torch.no_grad():
-        rows = model(torch.tensor([ids]), use_cache=False).logits[0].double().numpy()
+        rows = results(case, model, ids)
         if case.switch:  # a position is computed as in the sequence that ends there
-            rows[: case.switch] = model(torch.tensor([ids[: case.switch]]), use_cache=False).logits[0].double().numpy()
+            rows[: case.switch] = results(case, model, ids[: case.switch])
     return rows
+
+
+def results(case, model, ids):
+    if case.embeds:
+        return model(torch.tensor([ids])).last_hidden_state[0].double().numpy()
+    return model(torch.tensor([ids]), use_cache=False).logits[0].double().numpy()
 
 
 def altered(case, weights):

@@ -129,14 +129,26 @@ static void splits_cover_everything_once(void **state) {
 
 static void attention_spans(void **state) {
     (void)state;
-    tn_span s = tn_attention_span(0, 0);
+    tn_attention_params p = {0};
+    tn_span s = tn_attention_span(&p, 0, 1);
     assert_true(s.lo == 0 && s.hi == 1 && s.first_chunk == 0 && s.n_chunks == 1);
-    s = tn_attention_span(64, 0);
+    s = tn_attention_span(&p, 64, 300);
     assert_true(s.lo == 0 && s.hi == 65 && s.first_chunk == 0 && s.n_chunks == 2);
-    s = tn_attention_span(200, 10); /* sees 191..200 */
+    p.window = 10;
+    s = tn_attention_span(&p, 200, 300); /* sees 191..200 */
     assert_true(s.lo == 191 && s.hi == 201 && s.first_chunk == 2 && s.n_chunks == 2);
-    s = tn_attention_span(9, 10);
+    s = tn_attention_span(&p, 9, 300);
     assert_true(s.lo == 0 && s.hi == 10);
+    p.ahead = true; /* five to each side, within the sequence */
+    s = tn_attention_span(&p, 62, 300);
+    assert_true(s.lo == 57 && s.hi == 68 && s.first_chunk == 0 && s.n_chunks == 2);
+    s = tn_attention_span(&p, 3, 300);
+    assert_true(s.lo == 0 && s.hi == 9);
+    s = tn_attention_span(&p, 298, 300);
+    assert_true(s.lo == 293 && s.hi == 300);
+    p.window = 0;
+    s = tn_attention_span(&p, 5, 65);
+    assert_true(s.lo == 0 && s.hi == 65 && s.first_chunk == 0 && s.n_chunks == 2);
 }
 
 int main(void) {

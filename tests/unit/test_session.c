@@ -261,6 +261,78 @@ static void errors_leave_the_session_usable(void **state) {
     tn_model_close(m);
 }
 
+static tn_session *new_encoder(const tn_model *m, uint32_t n_threads) {
+    const tn_session_config c = {.n_ctx = 150,
+                                 .n_batch = 8, /* too few: the whole context is one batch */
+                                 .n_outputs = 150,
+                                 .n_threads = n_threads,
+                                 .n_vocab = m->hparams.n_vocab,
+                                 .kv = TN_KV_F32};
+    tn_session *s = NULL;
+    tn_error err = {0};
+    if (tn_session_new(&m->graph, &c, &s, &err)) fail_msg("%s", err.message);
+    return s;
+}
+
+static void encoders_compute_a_sequence_at_once(void **state) {
+    (void)state;
+    enum { N = 150 };
+    static float first[N * 64];
+    int32_t ids[N];
+    tn_error err = {0};
+    tn_model *m = tiny_open(&tiny_encoder);
+    make_ids(ids, N, tiny_encoder.n_vocab);
+    for (uint32_t n_threads = 1; n_threads <= 3; n_threads++) {
+        tn_session *s = new_encoder(m, n_threads);
+        assert_int_equal(tn_session_row_width(s), 64);
+        for (int again = 0; again < 2; again++) {
+            if (tn_session_eval(s, ids, N, N, &err)) fail_msg("%s", err.message);
+            for (uint32_t r = 0; r < N; r++) {
+                if (n_threads == 1 && !again)
+                    memcpy(first + r * 64, tn_session_logits(s, r), 64 * sizeof *first);
+                assert_memory_equal(tn_session_logits(s, r), first + r * 64, 64 * sizeof *first);
+            }
+            assert_int_equal(tn_session_eval(s, ids, 1, 1, &err), TN_ERR_ARG); /* it cannot go on */
+            assert_int_equal(tn_session_truncate(s, N - 1), 0);                /* nor be shortened */
+        }
+        ids[N - 1] = ids[N - 1] ? 0 : 1; /* what follows matters */
+        if (tn_session_eval(s, ids, N, N, &err)) fail_msg("%s", err.message);
+        assert_memory_not_equal(tn_session_logits(s, 0), first, 64 * sizeof *first);
+        make_ids(ids, N, tiny_encoder.n_vocab);
+        tn_session_free(s);
+    }
+    tn_model_close(m);
+}
+
+/* With one row, row operations are every thread's own: the result must still come out, and once. */
+static void a_token_alone_has_the_embedding_of_a_batch_of_one(void **state) {
+    (void)state;
+    const int32_t ids[2] = {3, 4};
+    float rows[2][64];
+    tn_error err = {0};
+    tn_model *m = tiny_open(&tiny_llama);
+    for (uint32_t n_threads = 1; n_threads <= 2; n_threads++) {
+        const tn_session_config c = {.n_ctx = 64,
+                                     .n_batch = 4,
+                                     .n_outputs = 2,
+                                     .n_threads = n_threads,
+                                     .n_vocab = 50,
+                                     .kv = TN_KV_F16};
+        tn_session *s = NULL;
+        if (tn_session_new(&m->embedding_graph, &c, &s, &err)) fail_msg("%s", err.message);
+        assert_int_equal(tn_session_row_width(s), 64);
+        if (tn_session_eval(s, ids, 2, 2, &err)) fail_msg("%s", err.message);
+        for (uint32_t r = 0; r < 2; r++) memcpy(rows[r], tn_session_logits(s, r), sizeof rows[r]);
+        tn_session_truncate(s, 0);
+        for (uint32_t r = 0; r < 2; r++) {
+            eval(s, ids + r, 1);
+            assert_memory_equal(tn_session_logits(s, 0), rows[r], sizeof rows[r]);
+        }
+        tn_session_free(s);
+    }
+    tn_model_close(m);
+}
+
 int main(void) {
     install_counter();
     const struct CMUnitTest tests[] = {
@@ -269,6 +341,8 @@ int main(void) {
         cmocka_unit_test(truncation_gives_the_bits_of_a_fresh_session),
         cmocka_unit_test(a_sequence_becomes_long_as_a_whole),
         cmocka_unit_test(rows_of_logits_are_those_of_single_evals),
+        cmocka_unit_test(encoders_compute_a_sequence_at_once),
+        cmocka_unit_test(a_token_alone_has_the_embedding_of_a_batch_of_one),
         cmocka_unit_test(errors_leave_the_session_usable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

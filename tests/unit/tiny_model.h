@@ -9,7 +9,7 @@
 #include "src/model/model.h"
 
 typedef struct tiny_shape {
-    const char *arch; /* "llama" or "gemma3" */
+    const char *arch; /* "llama", "gemma3" or "gemma-embedding" */
     uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, window;
     bool q8_0;                          /* matrices in Q8_0, else F32 */
     uint32_t n_experts, n_experts_used; /* llama; 0: an MLP */
@@ -18,6 +18,7 @@ typedef struct tiny_shape {
 static const tiny_shape tiny_llama = {"llama", 2, 64, 4, 2, 16, 96, 50, 0, false, 0, 0};
 static const tiny_shape tiny_mixtral = {"llama", 2, 64, 4, 2, 16, 96, 50, 0, true, 5, 2};
 static const tiny_shape tiny_gemma3 = {"gemma3", 7, 64, 4, 1, 16, 96, 50, 16, false, 0, 0};
+static const tiny_shape tiny_encoder = {"gemma-embedding", 7, 64, 4, 1, 16, 96, 50, 16, false, 0, 0};
 
 typedef struct tiny_tensor {
     char name[64];
@@ -40,7 +41,7 @@ static void tiny_put(tiny_tensor *list, size_t *count, const char *format, uint3
 
 static size_t tiny_list(const tiny_shape *s, tiny_tensor *t) {
     size_t c = 0;
-    const bool gemma = !strcmp(s->arch, "gemma3");
+    const bool gemma = !strncmp(s->arch, "gemma", 5);
     const uint64_t e = s->n_embd, q = (uint64_t)s->n_heads * s->head_dim,
                    kv = (uint64_t)s->n_kv_heads * s->head_dim;
     tiny_put(t, &c, "token_embd.weight", 0, e, s->n_vocab);
