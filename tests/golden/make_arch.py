@@ -3,10 +3,10 @@ need.
 
     python tests/golden/make_arch.py [CASE...]
 
-For each case of tests/architectures.py and architectures_moe.py, in tests/golden/arch/: NAME.f32, the float32 logits [position][vocabulary] of
-transformers' model in float32 with eager attention, or its last hidden state; and NAME.json, the ids, the checkpoint's
-tensor names and shapes, how far the same model in float64 is from it, and how much the results change with each feature
-of the case altered (what the test would notice). Both figures are largest difference / largest |result|.
+For each case of tests/architectures.py and architectures_moe.py, in tests/golden/arch/: NAME.f32, the float32 logits
+[position][vocabulary] of transformers' model in float32 with eager attention, or its last hidden state; and NAME.json, the
+ids, the checkpoint's tensor names and shapes, how far the same model in float64 is from it, and how much the results change
+with each feature of the case altered (what the test would notice). Both figures are largest difference / largest |result|.
 """
 
 import json

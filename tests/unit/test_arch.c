@@ -194,6 +194,13 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
         {12, "  g: {shape: [n_embd, n_embd]}", ":13:6", "missing name"},
         {12, "  g: {name: \"b.{i}.g\", shape: [n_embd, n_embd], row: 1}", ":13:6", "'row' needs 'or'"},
         {7, "checks: [has.g]", ":8:10", "has.g"},
+        {12, "  g: {name: \"b.{i}.g\", shape: [n_embd, n_embd], optional: maybe}", ":13:59", "maybe"},
+        {7, "layers: n_lay", ":8:9", "n_lay"},
+        {16, "  - moe: {router: g, used: 1, gate: g, up: g, activation: silu}", ":17:10",
+         "missing field 'down'"},
+        {16,
+         "  - moe: {router: g, used: 1, gate: g, up: g, down: g, activation: silu, groups: {of: 2, used: 1}}",
+         ":17:82", "missing field 'best'"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         err = (tn_error){0};
