@@ -1,6 +1,7 @@
 /* A pick, from the logits to the token. */
 #include "sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -149,34 +150,48 @@ static uint32_t look_back(tn_sampler *s, bool greedy) {
     return next;
 }
 
-/* How many of the best allowed tokens decide, whatever the others are; 0: all may matter. */
-static uint32_t n_deciding(const tn_sampler *s, bool greedy, uint32_t next) {
+/* Which allowed tokens decide, whatever the others are: the n best, or (n 0) those within `reach` of the best. */
+typedef struct tn_deciding {
+    uint32_t n;
+    double reach; /* infinity: all may matter */
+} tn_deciding;
+
+static tn_deciding deciding(const tn_sampler *s, bool greedy, uint32_t next) {
     enum { MOST = 1000 };
-    if (greedy) return 1;
-    const bool top_k = next < s->n_stages && s->stages[next] == TN_STAGE_TOP_K && s->params.top_k <= MOST;
-    return top_k ? (uint32_t)s->params.top_k : 0;
+    const uint8_t stage = next < s->n_stages ? s->stages[next] : TN_N_STAGES;
+    if (greedy) return (tn_deciding){.n = 1};
+    if (stage == TN_STAGE_TOP_K && s->params.top_k <= MOST)
+        return (tn_deciding){.n = (uint32_t)s->params.top_k};
+    /* A little more than min-p, whose weights are rounded. */
+    if (stage == TN_STAGE_MIN_P && s->params.min_p > FLT_MIN)
+        return (tn_deciding){.reach = 0.01 - tn_log((double)s->params.min_p)};
+    return (tn_deciding){.reach = INFINITY};
 }
 
-/* Narrows the candidates to the allowed ones among the best, if these are at least n. To look at a few tokens takes less time
- * than to find all that are allowed, and in most texts the best tokens are allowed. */
-static bool narrow(tn_sampler *s, tn_constraint *constraint, uint32_t n) {
-    const uint32_t at = n == 1 ? best(s) : s->n, n_wide = 4 * n < 128 ? 128 : 4 * n;
+/* Narrows the candidates to the allowed ones among the best, if these decide. To look at a few tokens takes less time than to
+ * find all that are allowed, and in most texts the best tokens are allowed. */
+static bool narrow(tn_sampler *s, tn_constraint *constraint, tn_deciding d) {
+    const uint32_t at = d.n == 1 ? best(s) : s->n, n_wide = d.n == 0 ? 512 : d.n < 32 ? 128 : 4 * d.n;
     uint32_t n_kept = 0;
+    float least = INFINITY, greatest = -INFINITY; /* of all that are looked at; of the allowed */
     if (at < s->n && tn_constraint_allows(constraint, (int32_t)s->ids[at])) {
         s->logits[0] = s->logits[at];
         s->ids[0] = s->ids[at];
         s->n = 1;
         return true;
     }
-    if (n == 0 || n_wide >= s->n) return false;
+    if (d.reach == INFINITY || n_wide >= s->n) return false;
     tn_keep_best(s, s->logits, true, n_wide);
     for (uint32_t i = 0; i < s->n; i++) {
+        const float logit = s->logits[i];
+        least = logit < least ? logit : least;
         if (!tn_constraint_allows(constraint, (int32_t)s->ids[i])) continue;
-        s->logits[n_kept] = s->logits[i];
+        greatest = logit > greatest ? logit : greatest;
+        s->logits[n_kept] = logit;
         s->ids[n_kept++] = s->ids[i];
     }
     s->n = n_kept;
-    return n_kept >= n;
+    return d.n ? n_kept >= d.n : (double)least < (double)greatest - d.reach;
 }
 
 /* Picks with the mask, or without one (NULL); *token stays -1 if that does not do under the constraint. */
@@ -188,7 +203,7 @@ static tn_status pick(tn_sampler *s, const float *logits, tn_constraint *constra
     s->weighed = false;
     add_bias(s);
     const uint32_t next = look_back(s, greedy);
-    if (constraint && !mask && !narrow(s, constraint, n_deciding(s, greedy, next))) return TN_OK;
+    if (constraint && !mask && !narrow(s, constraint, deciding(s, greedy, next))) return TN_OK;
     uint32_t at = best(s);
     if (at == s->n) return none_left(constraint != NULL, err);
     if (!greedy) {

@@ -70,7 +70,7 @@ struct tn_sampler {
 
 /* ---- sampler_select.c ---------------------------------------------------------------------------------------- */
 
-/* out[i] = 2^30 exp((logits[i] - max) inverse) for one block, at least about 2^-85; arguments above 0 do not occur. */
+/* out[i] = 2^30 exp((logits[i] - max) inverse) for one block, at least about 2^-85 and at most 2^30. */
 void tn_exp_block(const float *logits, float max, float inverse, float *out);
 
 /* Unsigned integers in the order of the floats; -0 and 0 are equal. */

@@ -29,7 +29,8 @@ static inline tn_floats choose(tn_ints mask, tn_floats yes, tn_floats no) {
 void tn_exp_block(const float *logits, float max, float inverse, float *out) {
     for (int i = 0; i < TN_EXP_BLOCK; i += LANES) {
         tn_floats x = (load(logits + i) - max) * inverse;
-        x = choose(x < -80.0f, all(-80.0f), x);
+        x = choose(x > -80.0f, x, all(-80.0f));
+        x = choose(x < 0.0f, x, all(0.0f)); /* behind the last candidate there is anything */
         /* Towards zero: the nearest, as x <= 0. */
         const tn_ints k = __builtin_convertvector(x * 0x1.715476p+0f - 0.5f, tn_ints);
         const tn_floats kf = __builtin_convertvector(k, tn_floats);

@@ -633,7 +633,9 @@ static void picks_are_those_of_the_allowed_tokens_alone(void **state) {
             int32_t token, expected;
             for (int i = 0; i < N_VOCAB; i++)
                 logits[i] = (float)random_below(round % 2 ? 12 : 100000) /
-                            (round % 2 ? 2 : 10000); /* ties, or none */
+                            (round % 2        ? 2
+                             : round % 8 == 6 ? 1000
+                                              : 10000); /* ties, or none; far apart, or not */
             assert_int_equal(tn_sampler_pick(under, logits, c, &token, NULL), TN_OK);
             assert_int_equal(tn_constraint_mask(c, &mask, NULL), TN_OK);
             for (int i = 0; i < N_VOCAB; i++) masked[i] = mask[i / 64] >> i % 64 & 1 ? logits[i] : -INFINITY;
