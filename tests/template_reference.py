@@ -1,6 +1,7 @@
 """What chat templates render to: jinja2 set up as transformers does it, and tern's interpreter behind a pipe."""
 
 import datetime
+import functools
 import json
 import os
 import struct
@@ -71,13 +72,19 @@ def environment():
 
 
 ENVIRONMENT = environment()
-warnings.filterwarnings("ignore", category=SyntaxWarning)  # of the Python that jinja2 makes
+
+
+@functools.lru_cache(8)
+def compiled(template):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the Python that jinja2 makes
+        return ENVIRONMENT.from_string(template)
 
 
 def expected(template, variables):
     """The text, or None where jinja2 refuses."""
     try:
-        text = ENVIRONMENT.from_string(template).render(**variables)
+        text = compiled(template).render(**variables)
         text.encode()
         return text
     except RecursionError:
