@@ -192,10 +192,35 @@ TERN_API tern_status tern_session_eval(tern_session *session, const int32_t *ids
  * such row. */
 TERN_API const float *tern_session_logits(const tern_session *session, uint32_t i);
 
+/* The tokens so far, owned by the session until its next call. */
+TERN_API const int32_t *tern_session_tokens(const tern_session *session);
+
+/* Makes the session hold exactly these n >= 1 tokens and the logits of the last n_outputs: what it holds already of their
+ * beginning is kept, the rest evaluated. *reused, unless NULL, is how many tokens were kept; fewer than are in common where a
+ * truncation cannot keep them, or where their logits are asked for. */
+TERN_API tern_status tern_session_sync(tern_session *session, const int32_t *ids, size_t n,
+                                       uint32_t n_outputs, uint32_t *reused, tern_error *err);
+
 /* Drops every token from `position` on. *kept is the position reached: `position`, or 0 where sliding-window layers no longer
  * hold what is needed, and then the whole prefix has to be evaluated again. */
 TERN_API tern_status tern_session_truncate(tern_session *session, uint32_t position, uint32_t *kept,
                                            tern_error *err);
+
+/* ---- Saved state ---------------------------------------------------------------------------------------- */
+
+/* The tokens and the cache of a session, as a file or in memory: as many bytes as the positions filled take. A session of the
+ * same model and type of cache, whose context holds them, goes on from there with the same bits, whatever its batch, threads or
+ * processor. A file appears whole or not at all. */
+TERN_API tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err);
+/* *bytes is freed by the caller with tern_free. */
+TERN_API tern_status tern_session_save_memory(const tern_session *session, void **bytes, size_t *n,
+                                              tern_error *err);
+
+/* What is truncated, damaged, or of another version, model or type of cache is refused; the session is then as if fresh. It holds
+ * no logits until the next eval or sync. */
+TERN_API tern_status tern_session_load(tern_session *session, const char *path, tern_error *err);
+TERN_API tern_status tern_session_load_memory(tern_session *session, const void *bytes, size_t n,
+                                              tern_error *err);
 
 /* ---- Speed: for bench, doctor and whoever wants to know why a model runs as it does -------------------------------- */
 
@@ -281,12 +306,21 @@ typedef struct tern_generator_options {
     size_t n_stop;
     bool ignore_end; /* go on past end tokens */
     bool special;    /* write the text of control tokens */
+    /* Tokens are guessed from what stood in the text before, evaluated several at once and kept where the sampler picks the same:
+     * the text does not change, it comes faster where it repeats itself. As far ahead as the session keeps rows of logits
+     * (n_outputs, TERN_DRAFT_OUTPUTS is enough), and only while it pays. */
+    bool plain; /* do without */
+    tern_session
+        *draft; /* NULL, or a session of a smaller model with the same vocabulary, which guesses instead */
 } tern_generator_options;
+
+enum { TERN_DRAFT_OUTPUTS = 16 };
 
 TERN_API void tern_generator_options_defaults(tern_generator_options *options);
 
 /* Generates from where the session stands; the session must hold logits (eval with n_outputs >= 1 came last) and
- * outlive the generator. prompt/n_prompt are the tokens so far, for the repetition penalty; may be NULL/0. */
+ * outlive the generator, as must the draft's. While the generator lives the session may hold guesses beyond the text; they are
+ * taken back when it ends and when it is freed. prompt/n_prompt are the tokens so far, for the repetition penalty; may be NULL/0. */
 TERN_API tern_status tern_generator_new(tern_session *session, const tern_generator_options *options,
                                         const int32_t *prompt, size_t n_prompt, tern_generator **out,
                                         tern_error *err);
@@ -296,6 +330,10 @@ TERN_API void tern_generator_free(tern_generator *generator); /* NULL is fine */
  * until its next call. When *stop is not TERN_STOP_NONE the generation is over and *text is its last piece. */
 TERN_API tern_status tern_generator_next(tern_generator *generator, const char **text, size_t *n,
                                          tern_stop_reason *stop, tern_error *err);
+
+/* Guessed tokens that were evaluated, and those of them that became text. */
+TERN_API void tern_generator_drafts(const tern_generator *generator, uint64_t *n_evaluated,
+                                    uint64_t *n_right);
 
 /* Tokens made so far, and the last of them. */
 TERN_API uint64_t tern_generator_n_tokens(const tern_generator *generator);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -106,6 +107,16 @@ bool tn_cli_interrupted(void) {
     return interrupted != 0;
 }
 
+void tn_cli_survive_interrupts(void) {
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
+void tn_cli_forget_interrupt(void) {
+    interrupted = 0;
+}
+
 void tn_cli_remove_on_fault(const char *path) {
     fault_remove = path;
 }
@@ -137,6 +148,13 @@ tern_model *tn_cli_open_model(const tn_options *options, tern_open_level level, 
     }
     *exit_code = TN_EXIT_DONE;
     return model;
+}
+
+uint64_t tn_cli_new_seed(void) {
+    uint32_t seed;
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
+        seed = (uint32_t)(tn_seconds() * 1e6);
+    return seed; /* 32 bits: short enough to type again */
 }
 
 void tn_cli_session_options(const tn_options *options, tern_session_options *session) {

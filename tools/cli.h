@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "options.h"
 #include "tern.h"
@@ -45,6 +46,10 @@ int tn_cli_fail_write(const char *where, int error_number);
 void tn_cli_install_signals(void);
 bool tn_cli_interrupted(void);
 
+/* For a command that goes on after an interruption: SIGINT sets the flag each time, until it is taken down. */
+void tn_cli_survive_interrupts(void);
+void tn_cli_forget_interrupt(void);
+
 /* A file to remove should SIGBUS end the process; NULL: none. The string must stay until the next call. */
 void tn_cli_remove_on_fault(const char *path);
 
@@ -58,6 +63,8 @@ void tn_cli_model_options(const tn_options *options, tern_open_level level, tern
 
 /* Fills session options from -c -b -t --kv. */
 void tn_cli_session_options(const tn_options *options, tern_session_options *session);
+
+uint64_t tn_cli_new_seed(void); /* another at each call */
 
 typedef struct tn_text {
     char *bytes; /* freed by the caller */

@@ -64,6 +64,8 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_RUNS] = {"runs", 'r', TN_KIND_INTEGER, AT(n_runs), 1, 100},
     [TN_OPTION_CSV] = {"csv", 0, TN_KIND_FLAG, AT(csv), 0, 0},
     [TN_OPTION_YAML] = {"yaml", 0, TN_KIND_TEXT, AT(yaml), 0, 0},
+    [TN_OPTION_STATE] = {"state", 0, TN_KIND_TEXT, AT(state), 0, 0},
+    [TN_OPTION_DRAFT] = {"draft", 0, TN_KIND_TEXT, AT(draft), 0, 0},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 

@@ -44,6 +44,8 @@ typedef enum tn_option_id {
     TN_OPTION_RUNS,
     TN_OPTION_CSV,
     TN_OPTION_YAML,
+    TN_OPTION_STATE,
+    TN_OPTION_DRAFT,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -59,7 +61,7 @@ enum { TN_MAX_STOPS = 16 };
 typedef struct tn_options {
     const tn_command *command;
     tn_option_set given; /* TN_OPTION_BIT of each option seen */
-    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml;
+    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *state, *draft;
     const char *stop[TN_MAX_STOPS];
     size_t n_stop;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "draft.h"
 #include "terminal.h"
 
 static const char help[] =
@@ -28,11 +28,11 @@ static const char help[] =
     "  --repeat-last-n N     how many tokens are recent (64; -1: all)\n"
     "  --stop TEXT           end before this text appears; up to 16 of them\n"
     "  --ignore-eos          go on past end tokens\n"
-    "  --no-special          text of control tokens is plain text\n"
-    "  --no-bos              no BOS token, even where the vocabulary asks for it\n"
+    "  --no-special, --no-bos  control tokens in the prompt are plain text; no BOS\n"
     "  --kv f16|q8_0|f32     type of the KV cache (f16)\n"
-    "  --arch-file FILE      YAML description of an architecture, added or replaced\n"
-    "  --pre NAME            pre-tokenizer to use, whatever the file says\n"
+    "  --state FILE          what the prompt shares with the last run is not redone\n"
+    "  --draft lookup|none|FILE  guess tokens: from the text, not, by a small model\n"
+    "  --arch-file FILE, --pre NAME  YAML description; pre-tokenizer to use\n"
     "  -v, --verbose         the model and the memory it needs, before the text\n"
     "  -q, --quiet           no warnings and no figures\n"
     "  -h, --help            this text\n";
@@ -43,9 +43,11 @@ typedef struct tn_run {
     tern_model *model;
     tern_session *session;
     tern_generator *generator;
+    tn_draft draft;
     tern_sampling sampling;
     int32_t *ids; /* the prompt */
     size_t n_ids;
+    uint32_t n_reused; /* tokens of the prompt that the saved state had */
     double open_s, prefill_start, prefill_s, first_token_s, generate_s;
     uint64_t n_generated;
     tern_stop_reason stop;
@@ -83,6 +85,21 @@ static bool show_prefill(void *user, uint32_t done, uint32_t total) {
     return !tn_cli_interrupted();
 }
 
+/* A state that is not there yet is no error; one that does not fit is, and stays as it is. */
+static int load_state(tn_run *run) {
+    const char *path = run->options->state;
+    if (!path || (access(path, F_OK) != 0 && errno == ENOENT)) return TN_EXIT_DONE;
+    tern_error err;
+    return tern_session_load(run->session, path, &err) == TERN_OK ? TN_EXIT_DONE : tn_cli_fail_library(&err);
+}
+
+static int save_state(const tn_run *run) {
+    tern_error err;
+    if (!run->options->state) return TN_EXIT_DONE;
+    const tern_status status = tern_session_save(run->session, run->options->state, &err);
+    return status == TERN_OK ? TN_EXIT_DONE : tn_cli_fail_library(&err);
+}
+
 static int prefill(tn_run *run) {
     const uint32_t n_ctx = tern_session_n_ctx(run->session);
     if (run->n_ids > n_ctx) {
@@ -91,7 +108,7 @@ static int prefill(tn_run *run) {
     }
     run->prefill_start = tn_seconds();
     tern_error err;
-    const tern_status status = tern_session_eval(run->session, run->ids, run->n_ids, 1, &err);
+    const tern_status status = tern_session_sync(run->session, run->ids, run->n_ids, 1, &run->n_reused, &err);
     run->prefill_s = tn_seconds() - run->prefill_start;
     tn_progress_clear();
     return status == TERN_OK ? TN_EXIT_DONE : tn_cli_fail_library(&err);
@@ -102,6 +119,7 @@ static int open_session(tn_run *run) {
     tn_cli_session_options(run->options, &config);
     config.progress = show_prefill;
     config.user = run;
+    config.n_outputs = run->draft.n_outputs;
     tern_error err;
     if (tern_session_new(run->model, &config, &run->session, &err) != TERN_OK)
         return tn_cli_fail_library(&err);
@@ -110,18 +128,11 @@ static int open_session(tn_run *run) {
 
 /* ---- Generation ---- */
 
-static uint64_t new_seed(void) {
-    uint32_t seed;
-    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
-        seed = (uint32_t)(tn_seconds() * 1e6);
-    return seed; /* 32 bits: short enough to type again */
-}
-
 static int open_generator(tn_run *run) {
     const tn_options *options = run->options;
     tern_sampling *sampling = &run->sampling;
     tern_sampling_defaults(sampling);
-    sampling->seed = tn_option_given(options, TN_OPTION_SEED) ? (uint64_t)options->seed : new_seed();
+    sampling->seed = tn_option_given(options, TN_OPTION_SEED) ? (uint64_t)options->seed : tn_cli_new_seed();
     if (tn_option_given(options, TN_OPTION_TEMP)) sampling->temperature = (float)options->temp;
     if (tn_option_given(options, TN_OPTION_TOP_K)) sampling->top_k = (int32_t)options->top_k;
     if (tn_option_given(options, TN_OPTION_TOP_P)) sampling->top_p = (float)options->top_p;
@@ -137,6 +148,7 @@ static int open_generator(tn_run *run) {
     config.stop = options->stop;
     config.n_stop = options->n_stop;
     config.ignore_end = options->ignore_eos;
+    config.draft = run->draft.session;
     tern_error err;
     if (tern_generator_new(run->session, &config, run->ids, run->n_ids, &run->generator, &err) != TERN_OK) {
         return tn_cli_fail_library(&err);
@@ -206,16 +218,32 @@ static void print_stop(const tn_run *run, int exit_code) {
     }
 }
 
+/* The whole prompt is counted, but only what was not there already took time. */
+static void print_prompt(const tn_run *run, uint32_t n_prompt) {
+    print_rate("prompt", n_prompt - run->n_reused, n_prompt - run->n_reused, run->prefill_s);
+    if (run->n_reused)
+        fprintf(stderr, "%-12s %" PRIu32 " tokens of the prompt\n", "from state", run->n_reused);
+}
+
+static void print_drafts(const tn_run *run) {
+    uint64_t n_evaluated, n_right;
+    tern_generator_drafts(run->generator, &n_evaluated, &n_right);
+    if (n_evaluated)
+        fprintf(stderr, "%-12s %" PRIu64 " tokens, %" PRIu64 " of them right\n", "guessed", n_evaluated,
+                n_right);
+}
+
 static void print_figures(const tn_run *run, int exit_code) {
     char memory[24];
     const uint32_t n_prompt = exit_code == TN_EXIT_INTERRUPTED && !run->generator
                                   ? tern_session_position(run->session)
                                   : (uint32_t)run->n_ids;
     if (run->stdout_terminal) fputc('\n', stderr);
-    print_rate("prompt", n_prompt, n_prompt, run->prefill_s);
+    print_prompt(run, n_prompt);
     /* The first token comes out of the prompt's logits; only the others cost a step each. */
     print_rate("generated", run->n_generated, run->n_generated ? run->n_generated - 1 : 0,
                run->generate_s - run->first_token_s);
+    if (run->generator) print_drafts(run);
     if (run->n_generated > 0) {
         fprintf(stderr, "%-12s %.2f s after the prompt (model opened in %.2f s)\n", "first token",
                 run->prefill_s + run->first_token_s, run->open_s);
@@ -256,11 +284,15 @@ static int run_model(tn_run *run) {
     if (!exit_code && run->options->verbose) exit_code = print_plan(run);
     if (!exit_code) exit_code = tokenize_prompt(run);
     if (!exit_code && tn_cli_interrupted()) exit_code = TN_EXIT_INTERRUPTED;
+    if (!exit_code) exit_code = tn_draft_open(&run->draft, run->options);
     if (!exit_code) exit_code = open_session(run);
+    if (!exit_code) exit_code = load_state(run);
     if (!exit_code) exit_code = prefill(run);
     if (!exit_code) exit_code = open_generator(run);
     if (!exit_code) exit_code = generate(run);
     if (run->session && exit_code != TN_EXIT_FAILED && !run->options->quiet) print_figures(run, exit_code);
+    tern_generator_free(run->generator); /* the session holds the text alone then */
+    if (run->session && exit_code != TN_EXIT_FAILED && save_state(run)) return TN_EXIT_FAILED;
     return exit_code;
 }
 
@@ -273,8 +305,8 @@ static int run_command(const tn_options *options) {
     }
     tn_run run = {.options = options, .stdout_terminal = isatty(STDOUT_FILENO) == 1};
     const int exit_code = run_model(&run);
-    tern_generator_free(run.generator);
     tern_session_free(run.session);
+    tn_draft_close(&run.draft);
     tern_free(run.ids);
     tern_model_close(run.model);
     return exit_code;
@@ -289,7 +321,7 @@ const tn_command tn_command_run = {
                 TN_ACCEPT(TOP_K) | TN_ACCEPT(TOP_P) | TN_ACCEPT(MIN_P) | TN_ACCEPT(REPEAT_PENALTY) |
                 TN_ACCEPT(REPEAT_LAST_N) | TN_ACCEPT(STOP) | TN_ACCEPT(KV) | TN_ACCEPT(IGNORE_EOS) |
                 TN_ACCEPT(NO_SPECIAL) | TN_ACCEPT(NO_BOS) | TN_ACCEPT(PRE) | TN_ACCEPT(ARCH_FILE) |
-                TN_ACCEPT(VERBOSE) | TN_ACCEPT(QUIET),
+                TN_ACCEPT(VERBOSE) | TN_ACCEPT(QUIET) | TN_ACCEPT(STATE) | TN_ACCEPT(DRAFT),
     .required = TN_ACCEPT(MODEL),
     .run = run_command,
 };

@@ -3,9 +3,18 @@
 #include <string.h>
 
 #include "../base/fmap.h"
+#include "../base/hash.h"
 #include "model.h"
 
 enum { MAX_DESCRIPTION_BYTES = 1 << 20 };
+
+static tn_status parse(tn_model *m, const char *text, size_t n, const char *label, tn_error *err) {
+    tn_hash hash;
+    tn_hash_start(&hash);
+    tn_hash_add(&hash, text, n);
+    m->arch_hash = tn_hash_value(&hash);
+    return tn_arch_parse(text, n, label, &m->arena, &m->arch, err);
+}
 
 static tn_status from_file(tn_model *m, const char *path, tn_error *err) {
     tn_fmap map;
@@ -15,7 +24,7 @@ static tn_status from_file(tn_model *m, const char *path, tn_error *err) {
         s = tn_fail(err, TN_ERR_FORMAT, "bad architecture description", path, "larger than %d bytes",
                     MAX_DESCRIPTION_BYTES);
     else
-        s = tn_arch_parse(map.data ? (const char *)map.data : "", map.size, path, &m->arena, &m->arch, err);
+        s = parse(m, map.data ? (const char *)map.data : "", map.size, path, err);
     tn_fmap_close(&map);
     return s;
 }
@@ -40,7 +49,7 @@ tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err) 
         if (strcmp(a->name, m->arch_name)) continue;
         char label[64];
         snprintf(label, sizeof label, "models/%s.yaml", a->name);
-        return tn_arch_parse(a->text, a->size, label, &m->arena, &m->arch, err);
+        return parse(m, a->text, a->size, label, err);
     }
     return unknown(m, err);
 }
