@@ -339,6 +339,68 @@ TERN_API void tern_generator_drafts(const tern_generator *generator, uint64_t *n
 TERN_API uint64_t tern_generator_n_tokens(const tern_generator *generator);
 TERN_API int32_t tern_generator_token(const tern_generator *generator);
 
+/* ---- Chat ------------------------------------------------------------------------------------------------ */
+
+/* A conversation over a session: its messages, and which of them the model sees. What the session holds already of a prompt is not
+ * computed again: after a turn, a changed message or an answer taken back, only what follows the first difference is. */
+typedef struct tern_chat tern_chat;
+
+typedef enum tern_when_full {
+    TERN_WHEN_FULL_STOP, /* TERN_ERR_FULL */
+    TERN_WHEN_FULL_DROP  /* the oldest turns are no longer shown to the model */
+} tern_when_full;
+
+typedef struct tern_chat_options {
+    size_t size;
+    tern_when_full when_full;
+    uint32_t
+        n_reserve; /* positions to keep free for an answer; default 512, at most a quarter of the context */
+    /* Turns messages, a JSON array of {"role": ..., "content": ...}, into the tokens of a prompt behind which the answer begins.
+     * *ids is freed with tern_free. */
+    tern_status (*render)(void *user, const char *messages, size_t n, int32_t **ids, size_t *n_ids,
+                          tern_error *err);
+    void *user;
+} tern_chat_options;
+
+TERN_API void tern_chat_options_defaults(tern_chat_options *options);
+
+/* `render` must be set; the session must outlive the chat. */
+TERN_API tern_status tern_chat_new(tern_session *session, const tern_chat_options *options, tern_chat **out,
+                                   tern_error *err);
+TERN_API void tern_chat_free(tern_chat *chat); /* NULL is fine */
+
+typedef struct tern_message {
+    const char *role, *text; /* NUL-terminated, owned by the chat until its next change */
+    size_t n;                /* bytes of the text */
+    bool dropped;            /* the model no longer sees it */
+} tern_message;
+
+TERN_API size_t tern_chat_n_messages(const tern_chat *chat);
+TERN_API bool tern_chat_message(const tern_chat *chat, size_t i,
+                                tern_message *message); /* false past the end */
+
+/* Appends a message; role is "user", "assistant", or any that the template knows. Bad UTF-8 becomes U+FFFD. */
+TERN_API tern_status tern_chat_add(tern_chat *chat, const char *role, const char *text, size_t n,
+                                   tern_error *err);
+
+/* Sets the system message, which comes first; n == 0 removes it. */
+TERN_API tern_status tern_chat_set_system(tern_chat *chat, const char *text, size_t n, tern_error *err);
+
+TERN_API void tern_chat_truncate(tern_chat *chat, size_t n_messages); /* keeps the first ones */
+TERN_API void tern_chat_set_when_full(tern_chat *chat, tern_when_full when_full);
+
+/* Brings the session to the point where the answer to the last message begins, its logits ready. When the prompt leaves no room for
+ * the reserve and turns may be dropped, so many are that the rest fills at most half of the context, if it can; the system message
+ * and the last turn are always kept. */
+typedef struct tern_chat_prompt {
+    const int32_t *ids; /* owned by the chat until its next prompt */
+    size_t n_ids;
+    uint32_t n_reused; /* of them, that the session held */
+    size_t n_dropped;  /* messages dropped by this call */
+} tern_chat_prompt;
+
+TERN_API tern_status tern_chat_begin(tern_chat *chat, tern_chat_prompt *prompt, tern_error *err);
+
 #ifdef __cplusplus
 }
 #endif

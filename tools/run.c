@@ -259,6 +259,7 @@ static void print_figures(const tn_run *run, int exit_code) {
 static int print_plan(const tn_run *run) {
     tern_session_options config;
     tn_cli_session_options(run->options, &config);
+    config.n_outputs = run->draft.n_outputs;
     tern_memory memory;
     tern_error err;
     if (tern_session_memory(run->model, &config, &memory, &err) != TERN_OK) return tn_cli_fail_library(&err);
@@ -281,10 +282,10 @@ static int run_model(tn_run *run) {
     const double start = tn_seconds();
     run->model = tn_cli_open_model(run->options, TERN_OPEN_ALL, &exit_code);
     run->open_s = tn_seconds() - start;
+    if (!exit_code) exit_code = tn_draft_open(&run->draft, run->options);
     if (!exit_code && run->options->verbose) exit_code = print_plan(run);
     if (!exit_code) exit_code = tokenize_prompt(run);
     if (!exit_code && tn_cli_interrupted()) exit_code = TN_EXIT_INTERRUPTED;
-    if (!exit_code) exit_code = tn_draft_open(&run->draft, run->options);
     if (!exit_code) exit_code = open_session(run);
     if (!exit_code) exit_code = load_state(run);
     if (!exit_code) exit_code = prefill(run);
