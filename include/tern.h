@@ -277,18 +277,48 @@ TERN_API tern_status tern_measure_machine(uint32_t n_threads, uint64_t buffer_by
 
 /* ---- Generator ------------------------------------------------------------------------------------------ */
 
+/* A chain of stages, in this order unless another is given: penalties, DRY, top-n-sigma, top-k, typical, top-p, min-p, XTC,
+ * temperature; then one draw. src/text/sampler.h says what each does and where it was published. The same seed and logits give
+ * the same tokens on every machine. Strings and arrays are read by tern_generator_new, not kept. */
+typedef struct tern_logit_bias {
+    int32_t token;
+    float bias; /* added to its logit, before all stages; -INFINITY bans it */
+} tern_logit_bias;
+
 typedef struct tern_sampling {
     size_t size;
     uint64_t seed;
-    float temperature;     /* 0: greedy; default 0.8 */
-    int32_t top_k;         /* 0: all; default 40 */
-    float top_p;           /* 1: all; default 0.95 */
-    float min_p;           /* 0: all; default 0.05 */
-    float repeat_penalty;  /* 1: none, the default */
-    int32_t repeat_last_n; /* tokens it looks back on, -1: all; default 64 */
+    float temperature;               /* 0: greedy; default 0.8 */
+    int32_t top_k;                   /* 0: all; default 40 */
+    float top_p;                     /* 1: all; default 0.95 */
+    float min_p;                     /* 0: all; default 0.05 */
+    float repeat_penalty;            /* 1: none, the default */
+    int32_t repeat_last_n;           /* tokens that penalties look back on, -1: all; default 64 */
+    float presence_penalty;          /* 0: none, the default */
+    float frequency_penalty;         /* 0: none, the default */
+    float temperature_range;         /* temperature +- this, by entropy; 0: fixed, the default */
+    float temperature_exponent;      /* default 1 */
+    float typical_p;                 /* 1: all, the default */
+    float top_n_sigma;               /* 0: all, the default */
+    float xtc_probability;           /* 0: never, the default */
+    float xtc_threshold;             /* default 0.1 */
+    float dry_multiplier;            /* 0: none, the default */
+    float dry_base;                  /* default 1.75 */
+    int32_t dry_allowed_length;      /* default 2 */
+    int32_t dry_last_n;              /* tokens that DRY looks back on, -1: all, the default */
+    const char *const *dry_breakers; /* texts that no repetition reaches across; default newline : " * */
+    size_t n_dry_breakers;
+    float mirostat_tau; /* surprise aimed at, in bits, instead of the filters; 0: none, the default */
+    float mirostat_eta; /* default 0.1 */
+    const tern_logit_bias *bias; /* n_bias of them, at most 4096 */
+    size_t n_bias;
+    const char *samplers; /* the stages to apply, in order: "top-k,temperature"; NULL: as above */
 } tern_sampling;
 
 TERN_API void tern_sampling_defaults(tern_sampling *sampling);
+
+/* The defaults, with what the model's file recommends in their place; strings are owned by the model. */
+TERN_API tern_status tern_model_sampling(const tern_model *model, tern_sampling *sampling, tern_error *err);
 
 typedef enum tern_stop_reason {
     TERN_STOP_NONE,   /* still going */
@@ -300,12 +330,18 @@ typedef enum tern_stop_reason {
 
 typedef struct tern_generator_options {
     size_t size;
-    const tern_sampling *sampling; /* NULL: defaults */
+    const tern_sampling *sampling; /* NULL: those of tern_model_sampling */
     uint64_t max_tokens;           /* UINT64_MAX, the default: none */
     const char *const *stop;       /* n_stop NUL-terminated strings, copied */
     size_t n_stop;
     bool ignore_end; /* go on past end tokens */
     bool special;    /* write the text of control tokens */
+    /* NULL, or a grammar that the whole text must match (docs/CONSTRAINTS.md), n_grammar bytes. The text ends where nothing can
+     * follow. */
+    const char *grammar;
+    size_t n_grammar;
+    bool want_logprobs;  /* see tern_generator_logprobs */
+    uint32_t n_logprobs; /* tokens beside the one made */
     /* Tokens are guessed from what stood in the text before, evaluated several at once and kept where the sampler picks the same:
      * the text does not change, it comes faster where it repeats itself. As far ahead as the session keeps rows of logits
      * (n_outputs, TERN_DRAFT_OUTPUTS is enough), and only while it pays. */
@@ -339,6 +375,17 @@ TERN_API void tern_generator_drafts(const tern_generator *generator, uint64_t *n
 TERN_API uint64_t tern_generator_n_tokens(const tern_generator *generator);
 TERN_API int32_t tern_generator_token(const tern_generator *generator);
 
+/* The stages in force with their values, as text: "top-k 40; top-p 0.95; temperature 0.8; draw". Cut to cap bytes. */
+TERN_API void tern_generator_describe(const tern_generator *generator, char *dst, size_t cap);
+
+typedef struct tern_logprob {
+    int32_t token;
+    float logprob; /* natural logarithm of the probability by the logits alone: before chain and grammar */
+} tern_logprob;
+
+/* Of the token just made, in element 0, then of the n_logprobs likeliest, best first: *n of them, owned by the generator until
+ * its next call. NULL and 0 before the first token, or if they were not asked for. */
+TERN_API const tern_logprob *tern_generator_logprobs(const tern_generator *generator, size_t *n);
 /* ---- Chat ------------------------------------------------------------------------------------------------ */
 
 /* A conversation over a session: its messages, and which of them the model sees. What the session holds already of a prompt is not

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -148,13 +147,6 @@ tern_model *tn_cli_open_model(const tn_options *options, tern_open_level level, 
     }
     *exit_code = TN_EXIT_DONE;
     return model;
-}
-
-uint64_t tn_cli_new_seed(void) {
-    uint32_t seed;
-    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
-        seed = (uint32_t)(tn_seconds() * 1e6);
-    return seed; /* 32 bits: short enough to type again */
 }
 
 void tn_cli_session_options(const tn_options *options, tern_session_options *session) {

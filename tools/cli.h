@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "options.h"
 #include "tern.h"
@@ -63,8 +62,6 @@ void tn_cli_model_options(const tn_options *options, tern_open_level level, tern
 
 /* Fills session options from -c -b -t --kv. */
 void tn_cli_session_options(const tn_options *options, tern_session_options *session);
-
-uint64_t tn_cli_new_seed(void); /* another at each call */
 
 typedef struct tn_text {
     char *bytes; /* freed by the caller */

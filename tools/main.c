@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "sampling.h"
 #include "terminal.h"
 
 static const tn_command *const commands[] = {
@@ -39,8 +40,8 @@ static int run_command(const tn_command *command, int n_args, char *const *args)
     tn_options options;
     const int failed = tn_options_parse(command, n_args, args, &options);
     if (failed) return failed;
-    if (options.help) {
-        fputs(command->help, stdout);
+    if (options.help || options.help_sampling) {
+        fputs(options.help ? command->help : tn_sampling_help, stdout);
         return TN_EXIT_DONE;
     }
     return command->run(&options);

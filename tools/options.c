@@ -13,7 +13,7 @@ typedef enum tn_option_kind {
     TN_KIND_FLAG,     /* bool */
     TN_KIND_TEXT,     /* const char *, not empty */
     TN_KIND_PROMPT,   /* const char *, may be empty */
-    TN_KIND_LIST,     /* appended to options->stop */
+    TN_KIND_LIST,     /* const char *[TN_MAX_STOPS], a size_t behind it: appended */
     TN_KIND_KV,       /* tern_kv_type */
     TN_KIND_INTEGER,  /* int64_t in [low, high] */
     TN_KIND_REAL,     /* double in [low, high] */
@@ -64,6 +64,26 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_RUNS] = {"runs", 'r', TN_KIND_INTEGER, AT(n_runs), 1, 100},
     [TN_OPTION_CSV] = {"csv", 0, TN_KIND_FLAG, AT(csv), 0, 0},
     [TN_OPTION_YAML] = {"yaml", 0, TN_KIND_TEXT, AT(yaml), 0, 0},
+    [TN_OPTION_SAMPLERS] = {"samplers", 0, TN_KIND_TEXT, AT(samplers), 0, 0},
+    [TN_OPTION_TEMP_RANGE] = {"temp-range", 0, TN_KIND_REAL, AT(temp_range), 0, 100},
+    [TN_OPTION_TEMP_EXPONENT] = {"temp-exponent", 0, TN_KIND_REAL, AT(temp_exponent), 0, 100},
+    [TN_OPTION_TYPICAL] = {"typical", 0, TN_KIND_POSITIVE, AT(typical), 0, 1},
+    [TN_OPTION_TOP_N_SIGMA] = {"top-n-sigma", 0, TN_KIND_REAL, AT(top_n_sigma), 0, 100},
+    [TN_OPTION_XTC] = {"xtc", 0, TN_KIND_REAL, AT(xtc), 0, 1},
+    [TN_OPTION_XTC_THRESHOLD] = {"xtc-threshold", 0, TN_KIND_REAL, AT(xtc_threshold), 0, 1},
+    [TN_OPTION_PRESENCE_PENALTY] = {"presence-penalty", 0, TN_KIND_REAL, AT(presence_penalty), -100, 100},
+    [TN_OPTION_FREQUENCY_PENALTY] = {"frequency-penalty", 0, TN_KIND_REAL, AT(frequency_penalty), -100, 100},
+    [TN_OPTION_DRY] = {"dry", 0, TN_KIND_REAL, AT(dry), 0, 100},
+    [TN_OPTION_DRY_BASE] = {"dry-base", 0, TN_KIND_REAL, AT(dry_base), 0, 100},
+    [TN_OPTION_DRY_LENGTH] = {"dry-length", 0, TN_KIND_INTEGER, AT(dry_length), 0, INT32_MAX},
+    [TN_OPTION_DRY_LAST_N] = {"dry-last-n", 0, TN_KIND_INTEGER, AT(dry_last_n), -1, INT32_MAX},
+    [TN_OPTION_DRY_BREAK] = {"dry-break", 0, TN_KIND_LIST, AT(dry_break), 0, 0},
+    [TN_OPTION_MIROSTAT] = {"mirostat", 0, TN_KIND_REAL, AT(mirostat), 0, 100},
+    [TN_OPTION_MIROSTAT_RATE] = {"mirostat-rate", 0, TN_KIND_REAL, AT(mirostat_rate), 0, 100},
+    [TN_OPTION_BIAS] = {"bias", 0, TN_KIND_LIST, AT(bias), 0, 0},
+    [TN_OPTION_LOGPROBS] = {"logprobs", 0, TN_KIND_INTEGER, AT(n_logprobs), 0, 100},
+    [TN_OPTION_GRAMMAR] = {"grammar", 0, TN_KIND_TEXT, AT(grammar), 0, 0},
+    [TN_OPTION_HELP_SAMPLING] = {"help-sampling", 0, TN_KIND_FLAG, AT(help_sampling), 0, 0},
     [TN_OPTION_STATE] = {"state", 0, TN_KIND_TEXT, AT(state), 0, 0},
     [TN_OPTION_DRAFT] = {"draft", 0, TN_KIND_TEXT, AT(draft), 0, 0},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
@@ -94,8 +114,7 @@ bool tn_parse_kv(const char *text, size_t n, tern_kv_type *kv) {
     return false;
 }
 
-/* Decimal notation alone: no hexadecimal, no "inf", no "nan", no spaces. */
-static bool parse_real(const char *text, double *out) {
+bool tn_parse_real(const char *text, double *out) {
     if (!*text || text[strspn(text, "0123456789.eE+-")]) return false;
     char *end;
     *out = strtod(text, &end);
@@ -114,7 +133,7 @@ static int store_real(const tn_command *command, const tn_option *option, const 
                       tn_options *out) {
     double number;
     const bool positive = option->kind == TN_KIND_POSITIVE;
-    if (!parse_real(value, &number) || number < (double)option->low || number > (double)option->high ||
+    if (!tn_parse_real(value, &number) || number < (double)option->low || number > (double)option->high ||
         (positive && number <= 0)) {
         return tn_cli_fail_usage(command, "%s: expected a number %s %" PRId64 " %s %" PRId64 ", found '%s'",
                                  word, positive ? "above" : "from", option->low, positive ? "up to" : "to",
@@ -130,10 +149,12 @@ static int store_text(const tn_command *command, const tn_option *option, const 
         return tn_cli_fail_usage(command, "%s: expected a text, found ''", word);
     }
     if (option->kind == TN_KIND_LIST) {
-        if (out->n_stop == TN_MAX_STOPS) {
+        const char **items = (const char **)((char *)out + option->offset);
+        size_t *n = (size_t *)(items + TN_MAX_STOPS);
+        if (*n == TN_MAX_STOPS) {
             return tn_cli_fail_usage(command, "%s: expected at most %d of them", word, TN_MAX_STOPS);
         }
-        out->stop[out->n_stop++] = value;
+        items[(*n)++] = value;
         return 0;
     }
     *(const char **)((char *)out + option->offset) = value;
@@ -251,7 +272,7 @@ int tn_options_parse(const tn_command *command, int n_args, char *const *args, t
             at++;
         }
         if (failed) return failed;
-        if (out->help) return 0;
+        if (out->help || out->help_sampling) return 0;
     }
     return check_required(command, out);
 }

@@ -44,6 +44,26 @@ typedef enum tn_option_id {
     TN_OPTION_RUNS,
     TN_OPTION_CSV,
     TN_OPTION_YAML,
+    TN_OPTION_SAMPLERS,
+    TN_OPTION_TEMP_RANGE,
+    TN_OPTION_TEMP_EXPONENT,
+    TN_OPTION_TYPICAL,
+    TN_OPTION_TOP_N_SIGMA,
+    TN_OPTION_XTC,
+    TN_OPTION_XTC_THRESHOLD,
+    TN_OPTION_PRESENCE_PENALTY,
+    TN_OPTION_FREQUENCY_PENALTY,
+    TN_OPTION_DRY,
+    TN_OPTION_DRY_BASE,
+    TN_OPTION_DRY_LENGTH,
+    TN_OPTION_DRY_LAST_N,
+    TN_OPTION_DRY_BREAK,
+    TN_OPTION_MIROSTAT,
+    TN_OPTION_MIROSTAT_RATE,
+    TN_OPTION_BIAS,
+    TN_OPTION_LOGPROBS,
+    TN_OPTION_GRAMMAR,
+    TN_OPTION_HELP_SAMPLING,
     TN_OPTION_STATE,
     TN_OPTION_DRAFT,
     TN_OPTION_HELP,
@@ -62,13 +82,22 @@ typedef struct tn_options {
     const tn_command *command;
     tn_option_set given; /* TN_OPTION_BIT of each option seen */
     const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *state, *draft;
+    /* Lists: each an array and the number of its items behind it. */
     const char *stop[TN_MAX_STOPS];
     size_t n_stop;
+    const char *dry_break[TN_MAX_STOPS];
+    size_t n_dry_break;
+    const char *bias[TN_MAX_STOPS];
+    size_t n_bias;
+    const char *samplers, *grammar;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
     int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs;
+    int64_t dry_length, dry_last_n, n_logprobs;
     tern_kv_type kv;
     double temp, top_p, min_p, repeat_penalty;
-    bool ignore_eos, no_special, no_bos, pin, all, json, csv, tensors, verbose, quiet, help;
+    double temp_range, temp_exponent, typical, top_n_sigma, xtc, xtc_threshold, presence_penalty,
+        frequency_penalty, dry, dry_base, mirostat, mirostat_rate;
+    bool ignore_eos, no_special, no_bos, pin, all, json, csv, tensors, verbose, quiet, help, help_sampling;
 } tn_options;
 
 static inline bool tn_option_given(const tn_options *options, tn_option_id id) {
@@ -81,6 +110,9 @@ int tn_options_parse(const tn_command *command, int n_args, char *const *args, t
 
 /* Decimal integer without sign (but '-' where low is negative), spaces or anything behind it. */
 bool tn_parse_integer(const char *text, int64_t low, int64_t high, int64_t *out);
+
+/* Decimal notation alone: no hexadecimal, no "inf", no "nan", no spaces. */
+bool tn_parse_real(const char *text, double *out);
 
 /* The word of a KV cache type in options and reports, and back from one of n bytes. */
 const char *tn_kv_name(tern_kv_type kv);

@@ -9,33 +9,32 @@
 
 #include "cli.h"
 #include "draft.h"
+#include "sampling.h"
 #include "terminal.h"
 
-static const char help[] =
-    "usage: tern run -m M.gguf (-p TEXT | -f FILE) [options]\n"
-    "  -m, --model FILE      the model\n"
-    "  -p, --prompt TEXT     the prompt; text of control tokens is those tokens\n"
-    "  -f, --file FILE       the prompt from a file as it is; - is standard input\n"
-    "  -n, --predict N       tokens to generate (until the end, or -c is full)\n"
-    "  -c, --ctx N           positions in the context (the model's, at most 4096)\n"
-    "  -t, --threads N       threads (the cores this process may use)\n"
-    "  --pin                 bind each thread to a processor\n"
-    "  -b, --batch N         tokens of the prompt computed at once (512)\n"
-    "  -s, --seed N          seed of the draws (a new one, printed at the end)\n"
-    "  --temp X, --top-k N   temperature (0.8; 0: greedy), likeliest tokens kept (40)\n"
-    "  --top-p X, --min-p X  share of probability kept (0.95), of the best's (0.05)\n"
-    "  --repeat-penalty X    divides the logits of recent tokens (1, off)\n"
-    "  --repeat-last-n N     how many tokens are recent (64; -1: all)\n"
-    "  --stop TEXT           end before this text appears; up to 16 of them\n"
-    "  --ignore-eos          go on past end tokens\n"
-    "  --no-special, --no-bos  control tokens in the prompt are plain text; no BOS\n"
-    "  --kv f16|q8_0|f32     type of the KV cache (f16)\n"
-    "  --state FILE          what the prompt shares with the last run is not redone\n"
-    "  --draft lookup|none|FILE  guess tokens: from the text, not, by a small model\n"
-    "  --arch-file FILE, --pre NAME  YAML description; pre-tokenizer to use\n"
-    "  -v, --verbose         the model and the memory it needs, before the text\n"
-    "  -q, --quiet           no warnings and no figures\n"
-    "  -h, --help            this text\n";
+static const char help[] = "usage: tern run -m M.gguf (-p TEXT | -f FILE) [options]\n"
+                           "  -m, --model FILE      the model\n"
+                           "  -p, --prompt TEXT     the prompt; text of control tokens is those tokens\n"
+                           "  -f, --file FILE       the prompt from a file as it is; - is standard input\n"
+                           "  -n, --predict N       tokens to generate (until the end, or -c is full)\n"
+                           "  -c, --ctx N           positions in the context (the model's, at most 4096)\n"
+                           "  -t, --threads N       threads (the cores this process may use)\n"
+                           "  --pin                 bind each thread to a processor\n"
+                           "  -b, --batch N         tokens of the prompt computed at once (512)\n"
+                           "  -s, --seed N          seed of the draws (a new one, printed at the end)\n"
+                           "  --temp X              temperature of the draws (0.8; 0: greedy)\n"
+                           "  --grammar FILE        the text must match this grammar (GBNF)\n"
+                           "  --help-sampling       how tokens are drawn, and the options for that\n"
+                           "  --stop TEXT           end before this text appears; up to 16 of them\n"
+                           "  --ignore-eos          go on past end tokens\n"
+                           "  --no-special, --no-bos  control tokens in the prompt are plain text; no BOS\n"
+                           "  --kv f16|q8_0|f32     type of the KV cache (f16)\n"
+                           "  --state FILE          what the prompt shares with the last run is not redone\n"
+                           "  --draft lookup|none|FILE  guess tokens: from the text, not, by a small model\n"
+                           "  --arch-file FILE, --pre NAME  YAML description; pre-tokenizer to use\n"
+                           "  -v, --verbose         the model and the memory it needs, before the text\n"
+                           "  -q, --quiet           no warnings and no figures\n"
+                           "  -h, --help            this text\n";
 
 /* One run, filled from top to bottom. */
 typedef struct tn_run {
@@ -44,7 +43,7 @@ typedef struct tn_run {
     tern_session *session;
     tern_generator *generator;
     tn_draft draft;
-    tern_sampling sampling;
+    tn_sampling sampling;
     int32_t *ids; /* the prompt */
     size_t n_ids;
     uint32_t n_reused; /* tokens of the prompt that the saved state had */
@@ -130,20 +129,11 @@ static int open_session(tn_run *run) {
 
 static int open_generator(tn_run *run) {
     const tn_options *options = run->options;
-    tern_sampling *sampling = &run->sampling;
-    tern_sampling_defaults(sampling);
-    sampling->seed = tn_option_given(options, TN_OPTION_SEED) ? (uint64_t)options->seed : tn_cli_new_seed();
-    if (tn_option_given(options, TN_OPTION_TEMP)) sampling->temperature = (float)options->temp;
-    if (tn_option_given(options, TN_OPTION_TOP_K)) sampling->top_k = (int32_t)options->top_k;
-    if (tn_option_given(options, TN_OPTION_TOP_P)) sampling->top_p = (float)options->top_p;
-    if (tn_option_given(options, TN_OPTION_MIN_P)) sampling->min_p = (float)options->min_p;
-    if (tn_option_given(options, TN_OPTION_REPEAT_PENALTY))
-        sampling->repeat_penalty = (float)options->repeat_penalty;
-    if (tn_option_given(options, TN_OPTION_REPEAT_LAST_N))
-        sampling->repeat_last_n = (int32_t)options->repeat_last_n;
+    const int failed = tn_sampling_read(options, run->model, &run->sampling);
+    if (failed) return failed;
     tern_generator_options config;
     tern_generator_options_defaults(&config);
-    config.sampling = sampling;
+    tn_sampling_config(&run->sampling, options, &config);
     if (tn_option_given(options, TN_OPTION_PREDICT)) config.max_tokens = (uint64_t)options->n_predict;
     config.stop = options->stop;
     config.n_stop = options->n_stop;
@@ -153,6 +143,7 @@ static int open_generator(tn_run *run) {
     if (tern_generator_new(run->session, &config, run->ids, run->n_ids, &run->generator, &err) != TERN_OK) {
         return tn_cli_fail_library(&err);
     }
+    if (options->verbose) tn_sampling_print(run->generator);
     return TN_EXIT_DONE;
 }
 
@@ -174,6 +165,7 @@ static int generate(tn_run *run) {
             break;
         }
         const char *text = NULL;
+        const uint64_t n_before = tern_generator_n_tokens(run->generator);
         size_t n = 0;
         tern_error err;
         if (tern_generator_next(run->generator, &text, &n, &run->stop, &err) != TERN_OK) {
@@ -182,6 +174,8 @@ static int generate(tn_run *run) {
         }
         if (run->first_token_s == 0) run->first_token_s = tn_seconds() - start;
         exit_code = write_piece(run, text, n);
+        if (!exit_code && tern_generator_n_tokens(run->generator) > n_before)
+            exit_code = tn_logprobs_print(run->model, run->generator);
     }
     run->generate_s = tn_seconds() - start;
     run->n_generated = tern_generator_n_tokens(run->generator);
@@ -252,7 +246,7 @@ static void print_figures(const tn_run *run, int exit_code) {
             tn_format_bytes(memory, tn_peak_memory_bytes()), tern_session_n_ctx(run->session));
     fprintf(stderr, "%-12s %" PRIu32 ", %s\n", "threads", tern_session_n_threads(run->session),
             tern_session_isa(run->session));
-    if (run->sampling.temperature > 0) fprintf(stderr, "%-12s %" PRIu64 "\n", "seed", run->sampling.seed);
+    if (run->sampling.s.temperature > 0) fprintf(stderr, "%-12s %" PRIu64 "\n", "seed", run->sampling.s.seed);
     print_stop(run, exit_code);
 }
 
@@ -309,6 +303,7 @@ static int run_command(const tn_options *options) {
     tern_session_free(run.session);
     tn_draft_close(&run.draft);
     tern_free(run.ids);
+    tn_sampling_free(&run.sampling);
     tern_model_close(run.model);
     return exit_code;
 }
@@ -318,11 +313,10 @@ const tn_command tn_command_run = {
     .summary = "generate text that follows a prompt",
     .help = help,
     .accepted = TN_ACCEPT(MODEL) | TN_ACCEPT(PROMPT) | TN_ACCEPT(FILE) | TN_ACCEPT(PREDICT) | TN_ACCEPT(CTX) |
-                TN_ACCEPT(THREADS) | TN_ACCEPT(PIN) | TN_ACCEPT(BATCH) | TN_ACCEPT(SEED) | TN_ACCEPT(TEMP) |
-                TN_ACCEPT(TOP_K) | TN_ACCEPT(TOP_P) | TN_ACCEPT(MIN_P) | TN_ACCEPT(REPEAT_PENALTY) |
-                TN_ACCEPT(REPEAT_LAST_N) | TN_ACCEPT(STOP) | TN_ACCEPT(KV) | TN_ACCEPT(IGNORE_EOS) |
-                TN_ACCEPT(NO_SPECIAL) | TN_ACCEPT(NO_BOS) | TN_ACCEPT(PRE) | TN_ACCEPT(ARCH_FILE) |
-                TN_ACCEPT(VERBOSE) | TN_ACCEPT(QUIET) | TN_ACCEPT(STATE) | TN_ACCEPT(DRAFT),
+                TN_ACCEPT(THREADS) | TN_ACCEPT(PIN) | TN_ACCEPT(BATCH) | TN_ACCEPT(STOP) | TN_ACCEPT(KV) |
+                TN_ACCEPT(IGNORE_EOS) | TN_ACCEPT(NO_SPECIAL) | TN_ACCEPT(NO_BOS) | TN_ACCEPT(PRE) |
+                TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(VERBOSE) | TN_ACCEPT(QUIET) | TN_SAMPLING_OPTIONS |
+                TN_ACCEPT(STATE) | TN_ACCEPT(DRAFT),
     .required = TN_ACCEPT(MODEL),
     .run = run_command,
 };

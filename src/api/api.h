@@ -19,6 +19,7 @@ struct tern_model {
     tn_model *m;
     tn_tokenizer *tok; /* NULL without a vocabulary */
     char tokenizer_name[96], name[160];
+    char samplers[160]; /* general.sampling.sequence; "" where the file has none */
 };
 
 struct tern_session {
@@ -42,6 +43,12 @@ static inline void tn_api_merge(void *dst, size_t size, const void *options) {
 
 /* An error where the model has no vocabulary. */
 tn_status tn_api_need_tokenizer(const tern_model *model, tn_error *e);
+
+/* tern_model_sampling without the handing out of errors (sampling.c). */
+tn_status tn_api_model_sampling(const tern_model *model, tern_sampling *sampling, tn_error *e);
+
+/* The sampler's own form; strings and arrays are still the caller's. */
+tn_sampler_params tn_api_sampler_params(const tern_sampling *sampling);
 
 /* The number of threads asked for, 0 for the default, within the processors allowed: a thread more than those would
  * only make the others wait at every step. */

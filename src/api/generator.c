@@ -6,19 +6,12 @@
 _Static_assert((int)TERN_STOP_FULL == (int)TN_STOP_FULL, "stop reasons agree");
 _Static_assert((int)TERN_DRAFT_OUTPUTS == (int)TN_MAX_DRAFT + 1, "a row for each drafted token and one");
 
+_Static_assert(sizeof(tern_logprob) == sizeof(tn_logprob), "log-probabilities agree");
+
 struct tern_generator {
     tn_generator *g;
+    tn_constraint *constraint; /* NULL: none */
 };
-
-void tern_sampling_defaults(tern_sampling *s) {
-    *s = (tern_sampling){.size = sizeof *s,
-                         .temperature = 0.8f,
-                         .top_k = 40,
-                         .top_p = 0.95f,
-                         .min_p = 0.05f,
-                         .repeat_penalty = 1.0f,
-                         .repeat_last_n = 64};
-}
 
 void tern_generator_options_defaults(tern_generator_options *o) {
     *o = (tern_generator_options){.size = sizeof *o, .max_tokens = UINT64_MAX};
@@ -42,34 +35,56 @@ static tn_status check_draft(const tern_model *model, const tern_model *draft, t
     return draft->tok ? TN_OK : tn_api_need_tokenizer(draft, e);
 }
 
+static tn_status make_constraint(tern_generator *generator, const tern_session *session,
+                                 const tern_generator_options *o, tn_error *err) {
+    tn_grammar *grammar;
+    if (!o->grammar) return TN_OK;
+    const tn_status s = tn_grammar_parse(o->grammar, o->n_grammar, "grammar", &grammar, err);
+    if (s) return s;
+    return tn_constraint_new(grammar, session->model->tok, tn_session_config_of(session->s)->n_vocab,
+                             !o->ignore_end, &generator->constraint, err);
+}
+
+static tn_status make(tern_generator *generator, const tern_session *session, const tern_generator_options *o,
+                      const int32_t *prompt, size_t n_prompt, tn_error *e) {
+    tern_sampling p;
+    tn_status s = tn_api_need_tokenizer(session->model, e);
+    if (!s && !o->sampling) s = tn_api_model_sampling(session->model, &p, e);
+    if (!s) s = make_constraint(generator, session, o, e);
+    if (!s && o->draft) s = check_draft(session->model, o->draft->model, e);
+    if (s) return s;
+    if (o->sampling) {
+        tern_sampling_defaults(&p);
+        tn_api_merge(&p, sizeof p, o->sampling);
+    }
+    const tn_generator_config c = {.sampling = tn_api_sampler_params(&p),
+                                   .max_tokens = o->max_tokens,
+                                   .stop = o->stop,
+                                   .n_stop = o->n_stop,
+                                   .ignore_end = o->ignore_end,
+                                   .special = o->special,
+                                   .constraint = generator->constraint,
+                                   .want_logprobs = o->want_logprobs,
+                                   .n_logprobs = o->n_logprobs,
+                                   .plain = o->plain,
+                                   .draft = o->draft ? o->draft->s : NULL};
+    return tn_generator_new(session->s, session->model->tok, &c, prompt, n_prompt, &generator->g, e);
+}
+
 tern_status tern_generator_new(tern_session *session, const tern_generator_options *options,
                                const int32_t *prompt, size_t n_prompt, tern_generator **out,
                                tern_error *err) {
     tern_generator_options o;
-    tern_sampling p;
     tn_error e = {0};
     tern_generator_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
-    tern_sampling_defaults(&p);
-    tn_api_merge(&p, sizeof p, o.sampling);
     *out = NULL;
     tern_generator *generator = calloc(1, sizeof *generator);
     if (!generator)
         return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot generate", NULL, "out of memory"), &e);
-    const tn_generator_config c = {
-        .sampling = {p.seed, p.temperature, p.top_k, p.top_p, p.min_p, p.repeat_penalty, p.repeat_last_n},
-        .max_tokens = o.max_tokens,
-        .stop = o.stop,
-        .n_stop = o.n_stop,
-        .ignore_end = o.ignore_end,
-        .special = o.special,
-        .plain = o.plain,
-        .draft = o.draft ? o.draft->s : NULL};
-    tn_status s = tn_api_need_tokenizer(session->model, &e);
-    if (!s && o.draft) s = check_draft(session->model, o.draft->model, &e);
-    if (!s) s = tn_generator_new(session->s, session->model->tok, &c, prompt, n_prompt, &generator->g, &e);
+    const tn_status s = make(generator, session, &o, prompt, n_prompt, &e);
     if (s) {
-        free(generator);
+        tern_generator_free(generator);
         return tn_api_give(err, s, &e);
     }
     *out = generator;
@@ -79,6 +94,7 @@ tern_status tern_generator_new(tern_session *session, const tern_generator_optio
 void tern_generator_free(tern_generator *generator) {
     if (!generator) return;
     tn_generator_free(generator->g);
+    tn_constraint_free(generator->constraint);
     free(generator);
 }
 
@@ -100,4 +116,12 @@ uint64_t tern_generator_n_tokens(const tern_generator *generator) {
 }
 int32_t tern_generator_token(const tern_generator *generator) {
     return tn_generator_token(generator->g);
+}
+
+void tern_generator_describe(const tern_generator *generator, char *dst, size_t cap) {
+    tn_sampler_describe(tn_generator_sampler(generator->g), dst, cap);
+}
+
+const tern_logprob *tern_generator_logprobs(const tern_generator *generator, size_t *n) {
+    return (const tern_logprob *)tn_generator_logprobs(generator->g, n);
 }

@@ -39,10 +39,13 @@ static tn_status open_tokenizer(tern_model *model, const char *pre, tn_error *er
     return s ? tn_fail(err, s, "cannot open model", tn_file_path(model->m->file), "%s", e.message) : TN_OK;
 }
 
-static void copy_name(tern_model *model) {
+static void copy_texts(tern_model *model) {
     tn_str name;
     const tn_meta *meta = tn_file_meta(model->m->file, "general.name");
     if (meta && tn_meta_str(meta, 0, &name)) tn_escape(model->name, sizeof model->name, name.ptr, name.len);
+    meta = tn_file_meta(model->m->file, "general.sampling.sequence");
+    if (meta && tn_meta_str(meta, 0, &name))
+        tn_escape(model->samplers, sizeof model->samplers, name.ptr, name.len);
 }
 
 tern_status tern_model_open(const char *path, const tern_model_options *options, tern_model **out,
@@ -65,7 +68,7 @@ tern_status tern_model_open(const char *path, const tern_model_options *options,
         tern_model_close(model);
         return tn_api_give(err, s, &e);
     }
-    copy_name(model);
+    copy_texts(model);
     *out = model;
     return TERN_OK;
 }

@@ -22,6 +22,7 @@ struct tn_generator {
     uint32_t n_ahead,
         n_taken; /* drafted tokens that the last evaluation put into the session; of those, now text */
     tn_stop stopped;
+    tn_logprob *logprobs; /* NULL, or config.n_logprobs + 1 */
 };
 
 static tn_status out_of_memory(tn_error *err) {
@@ -41,13 +42,18 @@ static tn_status copy_stops(tn_generator *g, tn_error *err) {
 
 static tn_status start(tn_generator *g, const int32_t *prompt, size_t n_prompt, tn_error *err) {
     tn_status s;
+    const uint32_t n_vocab = tn_session_config_of(g->session)->n_vocab;
     if (!tn_session_logits(g->session, 0))
         return tn_fail(err, TN_ERR_ARG, "cannot generate", NULL,
                        "the session holds no logits: evaluate a prompt first");
     if ((s = copy_stops(g, err)) ||
-        (s = tn_sampler_new(&g->config.sampling, tn_session_config_of(g->session)->n_vocab, &g->sampler,
-                            err)))
+        (s = tn_sampler_new(&g->config.sampling, g->tok, n_vocab, &g->sampler, err)))
         return s;
+    if (g->config.want_logprobs) {
+        if (g->config.n_logprobs > n_vocab) g->config.n_logprobs = n_vocab;
+        g->logprobs = calloc((size_t)g->config.n_logprobs + 1, sizeof *g->logprobs);
+        if (!g->logprobs) return out_of_memory(err);
+    }
     for (size_t i = 0; i < n_prompt; i++)
         if ((s = tn_sampler_accept(g->sampler, prompt[i], err))) return s;
     while (tn_session_logits(g->session, g->row + 1)) g->row++; /* the last row */
@@ -86,6 +92,7 @@ void tn_generator_free(tn_generator *g) {
     for (size_t i = 0; g->stop && i < g->config.n_stop; i++) free(g->stop[i]);
     free(g->stop);
     free(g->text);
+    free(g->logprobs);
     tn_sampler_free(g->sampler);
     free(g);
 }
@@ -192,12 +199,28 @@ static tn_status settle(tn_generator *g, tn_error *err) {
     return s;
 }
 
+static tn_status pick(tn_generator *g, int32_t *token, tn_error *err) {
+    const float *logits = tn_session_logits(g->session, g->row);
+    const tn_status s = tn_sampler_pick(g->sampler, logits, g->config.constraint, token, err);
+    if (!s) tn_speculation_learn(&g->speculation, *token);
+    if (!s && g->logprobs)
+        tn_logprobs(logits, tn_session_config_of(g->session)->n_vocab, *token, g->config.n_logprobs,
+                    g->logprobs);
+    return s;
+}
+
+/* Whether the constraint lets nothing more follow. */
+static bool is_complete(const tn_generator *g) {
+    return g->config.constraint && tn_constraint_is_complete(g->config.constraint);
+}
+
 tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_stop *stop, tn_error *err) {
     *text = "", *n = 0, *stop = g->stopped;
     drop_given(g);
     if (g->stopped) return TN_OK;
     tn_status s;
     int32_t token;
+    if (is_complete(g)) return finish(g, TN_STOP_END, text, n, stop, err);
     if (g->n_tokens >= g->config.max_tokens) return finish(g, TN_STOP_LIMIT, text, n, stop, err);
     if (g->pending) {
         const uint32_t position = tn_session_position(g->session) - (g->n_ahead - g->n_taken);
@@ -205,17 +228,18 @@ tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_st
             return finish(g, TN_STOP_FULL, text, n, stop, err);
         if ((s = settle(g, err))) return s;
     }
-    if ((s = tn_sampler_pick(g->sampler, tn_session_logits(g->session, g->row), &token, err))) return s;
-    tn_speculation_learn(&g->speculation, token);
+    if ((s = pick(g, &token, err))) return s;
     if (tn_token_is_end(g->tok, token) && !g->config.ignore_end)
         return finish(g, TN_STOP_END, text, n, stop, err);
     if ((s = tn_sampler_accept(g->sampler, token, err))) return s;
+    if (g->config.constraint && (s = tn_constraint_accept(g->config.constraint, token, err))) return s;
     if (!reserve(g, tn_stream_bound(g->tok, token))) return out_of_memory(err);
     g->last = token;
     g->pending = true;
     g->n_tokens++;
     g->n_text += tn_stream_push(g->tok, &g->stream, token, g->config.special, g->text + g->n_text);
     if (cut_at_stop(g)) return finish(g, TN_STOP_STRING, text, n, stop, err);
+    if (is_complete(g)) return finish(g, TN_STOP_END, text, n, stop, err);
     if (g->n_tokens >= g->config.max_tokens) return finish(g, TN_STOP_LIMIT, text, n, stop, err);
     g->n_given = g->n_text - held_back(g);
     *text = g->text ? g->text : "";
@@ -232,4 +256,12 @@ uint64_t tn_generator_n_tokens(const tn_generator *g) {
 }
 int32_t tn_generator_token(const tn_generator *g) {
     return g->last;
+}
+const tn_logprob *tn_generator_logprobs(const tn_generator *g, size_t *n) {
+    const bool there = g->n_tokens && g->logprobs;
+    *n = there ? (size_t)g->config.n_logprobs + 1 : 0;
+    return there ? g->logprobs : NULL;
+}
+const tn_sampler *tn_generator_sampler(const tn_generator *g) {
+    return g->sampler;
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../text/constraint.h"
 #include "../text/sampler.h"
 #include "../text/tokenizer.h"
 #include "session.h"
@@ -21,6 +22,9 @@ typedef struct tn_generator_config {
     const char *const *stop; /* n_stop strings, copied; none may be empty */
     size_t n_stop;
     bool ignore_end, special;
+    tn_constraint *constraint; /* NULL: none; at its start, and must outlive the generator */
+    uint32_t n_logprobs;       /* of how many tokens beside the one made; meant if want_logprobs */
+    bool want_logprobs;
     bool plain; /* evaluate each token by itself; else several at once where that pays (speculation.h) */
     tn_session *draft; /* of a smaller model with the same vocabulary, NULL: drafts come from the text */
 } tn_generator_config;
@@ -40,5 +44,10 @@ void tn_generator_drafts(const tn_generator *generator, uint64_t *n_evaluated, u
 
 uint64_t tn_generator_n_tokens(const tn_generator *generator);
 int32_t tn_generator_token(const tn_generator *generator); /* the last one made, -1 before */
+
+/* *n of them: of the last token made, then of the n_logprobs likeliest; NULL before the first or if not wanted. */
+const tn_logprob *tn_generator_logprobs(const tn_generator *generator, size_t *n);
+
+const tn_sampler *tn_generator_sampler(const tn_generator *generator);
 
 #endif

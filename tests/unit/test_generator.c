@@ -87,7 +87,7 @@ static int teardown(void **state) {
 }
 
 static const tn_generator_config sampled = {
-    .sampling = {.seed = 5, .temperature = 3, .top_p = 1, .repeat_penalty = 1},
+    .sampling = {.seed = 5, .temperature = 3, .top_p = 1, .typical_p = 1, .repeat_penalty = 1},
     .max_tokens = UINT64_MAX,
     .ignore_end = true};
 
