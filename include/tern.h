@@ -52,6 +52,7 @@ typedef struct tern_error {
 typedef struct tern_model tern_model;
 typedef struct tern_session tern_session;
 typedef struct tern_generator tern_generator;
+typedef struct tern_template tern_template;
 
 /* "0.1.0" */
 TERN_API const char *tern_version(void);
@@ -139,6 +140,49 @@ TERN_API void tern_free(void *memory);
  * special. An id out of range gives length 0. */
 TERN_API const char *tern_token_text(const tern_model *model, int32_t id, bool special, size_t *n);
 TERN_API bool tern_token_is_end(const tern_model *model, int32_t id); /* ends a generation */
+
+/* ---- Chat templates -------------------------------------------------------------------------------------- */
+
+/* What turns a conversation into the text that a model was taught: the Jinja that models ship, rendered as Python's
+ * jinja2 does in transformers' set-up. It reaches nothing but its variables and the clock, and has budgets of steps,
+ * memory and output. A template may be used by many threads. */
+typedef struct tern_template_options {
+    size_t size;
+    const tern_model *model; /* whose template, bos_token and eos_token; NULL if there is a source */
+    /* NULL: the model's default, and for conversations with tools its "tool_use" if it has one. */
+    const char *name;
+    const char *source; /* instead of the model's: n_source bytes */
+    size_t n_source;
+    const char *bos, *eos; /* instead of the model's */
+} tern_template_options;
+
+TERN_API void tern_template_options_defaults(tern_template_options *options);
+
+/* The model must stay open. Fails with TERN_ERR_UNSUPPORTED if it has no template. */
+TERN_API tern_status tern_template_open(const tern_template_options *options, tern_template **out,
+                                        tern_error *err);
+TERN_API void tern_template_free(tern_template *t); /* NULL is fine */
+
+typedef struct tern_conversation {
+    size_t size;
+    const char *messages;       /* a JSON array: [{"role": "user", "content": "Hi"}] */
+    const char *tools;          /* a JSON array, or NULL */
+    const char *documents;      /* a JSON array, or NULL */
+    const char *variables;      /* more of them, a JSON object, or NULL */
+    bool add_generation_prompt; /* end where the model's answer begins; default true */
+} tern_conversation;
+
+TERN_API void tern_conversation_defaults(tern_conversation *conversation);
+
+/* *text has n bytes and a NUL, and is freed with tern_free. */
+TERN_API tern_status tern_template_render(const tern_template *t, const tern_conversation *conversation,
+                                          char **text, size_t *n, tern_error *err);
+
+/* The same as token ids. Text of a control token is that token only where the template wrote it: in what came with the
+ * conversation it stays text. BOS stands in front once if the vocabulary or the template asks for it. *ids is freed
+ * with tern_free. */
+TERN_API tern_status tern_template_tokenize(const tern_template *t, const tern_conversation *conversation,
+                                            int32_t **ids, size_t *n_ids, tern_error *err);
 
 /* ---- Session -------------------------------------------------------------------------------------------- */
 

@@ -56,7 +56,7 @@ LIBRARY_HEADERS = {
     "yaml.h": r"src/model/",
     "pcre2.h": r"src/text/",
     "utf8proc.h": r"src/text/",
-    "jansson.h": r"(tools|formats|src/text)/",
+    "jansson.h": r"(tools|formats|src/text|src/api)/",  # src/api: conversations come as JSON text
     "histedit.h": r"tools/",
     "pthread.h": r"src/exec/",
     "immintrin.h": r"(kernels/x86|src/exec)/",  # exec: the pause of a spinning thread, the speed of multiplies

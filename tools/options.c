@@ -13,7 +13,7 @@ typedef enum tn_option_kind {
     TN_KIND_FLAG,     /* bool */
     TN_KIND_TEXT,     /* const char *, not empty */
     TN_KIND_PROMPT,   /* const char *, may be empty */
-    TN_KIND_LIST,     /* const char *[TN_MAX_STOPS], a size_t behind it: appended */
+    TN_KIND_LIST,     /* appended to a tn_texts */
     TN_KIND_KV,       /* tern_kv_type */
     TN_KIND_INTEGER,  /* int64_t in [low, high] */
     TN_KIND_REAL,     /* double in [low, high] */
@@ -86,6 +86,13 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_HELP_SAMPLING] = {"help-sampling", 0, TN_KIND_FLAG, AT(help_sampling), 0, 0},
     [TN_OPTION_STATE] = {"state", 0, TN_KIND_TEXT, AT(state), 0, 0},
     [TN_OPTION_DRAFT] = {"draft", 0, TN_KIND_TEXT, AT(draft), 0, 0},
+    [TN_OPTION_MESSAGES] = {"messages", 0, TN_KIND_TEXT, AT(messages), 0, 0},
+    [TN_OPTION_TOOLS] = {"tools", 0, TN_KIND_TEXT, AT(tools), 0, 0},
+    [TN_OPTION_VAR] = {"var", 0, TN_KIND_LIST, AT(var), 0, 0},
+    [TN_OPTION_BOS] = {"bos", 0, TN_KIND_PROMPT, AT(bos), 0, 0},
+    [TN_OPTION_EOS] = {"eos", 0, TN_KIND_PROMPT, AT(eos), 0, 0},
+    [TN_OPTION_NO_GENERATION_PROMPT] = {"no-generation-prompt", 0, TN_KIND_FLAG, AT(no_generation_prompt), 0,
+                                        0},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 
@@ -149,12 +156,11 @@ static int store_text(const tn_command *command, const tn_option *option, const 
         return tn_cli_fail_usage(command, "%s: expected a text, found ''", word);
     }
     if (option->kind == TN_KIND_LIST) {
-        const char **items = (const char **)((char *)out + option->offset);
-        size_t *n = (size_t *)(items + TN_MAX_STOPS);
-        if (*n == TN_MAX_STOPS) {
-            return tn_cli_fail_usage(command, "%s: expected at most %d of them", word, TN_MAX_STOPS);
+        tn_texts *texts = (tn_texts *)((char *)out + option->offset);
+        if (texts->n == TN_MAX_TEXTS) {
+            return tn_cli_fail_usage(command, "%s: expected at most %d of them", word, TN_MAX_TEXTS);
         }
-        items[(*n)++] = value;
+        texts->v[texts->n++] = value;
         return 0;
     }
     *(const char **)((char *)out + option->offset) = value;

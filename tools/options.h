@@ -66,6 +66,12 @@ typedef enum tn_option_id {
     TN_OPTION_HELP_SAMPLING,
     TN_OPTION_STATE,
     TN_OPTION_DRAFT,
+    TN_OPTION_MESSAGES,
+    TN_OPTION_TOOLS,
+    TN_OPTION_VAR,
+    TN_OPTION_BOS,
+    TN_OPTION_EOS,
+    TN_OPTION_NO_GENERATION_PROMPT,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -75,21 +81,20 @@ __extension__ typedef unsigned __int128 tn_option_set;
 #define TN_OPTION_BIT(id) ((tn_option_set)1 << (id))
 #define TN_ACCEPT(name)   TN_OPTION_BIT(TN_OPTION_##name)
 
-enum { TN_MAX_STOPS = 16 };
+/* Of an option that may be given several times. */
+enum { TN_MAX_TEXTS = 16 };
+typedef struct tn_texts {
+    const char *v[TN_MAX_TEXTS];
+    size_t n;
+} tn_texts;
 
 /* What was given; strings are borrowed from argv. A number that was not given is 0: ask tn_option_given. */
 typedef struct tn_options {
     const tn_command *command;
     tn_option_set given; /* TN_OPTION_BIT of each option seen */
-    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *state, *draft;
-    /* Lists: each an array and the number of its items behind it. */
-    const char *stop[TN_MAX_STOPS];
-    size_t n_stop;
-    const char *dry_break[TN_MAX_STOPS];
-    size_t n_dry_break;
-    const char *bias[TN_MAX_STOPS];
-    size_t n_bias;
-    const char *samplers, *grammar;
+    const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *messages, *tools, *bos, *eos;
+    const char *state, *draft, *samplers, *grammar;
+    tn_texts stop, var, dry_break, bias;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
     int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs;
     int64_t dry_length, dry_last_n, n_logprobs;
@@ -97,7 +102,8 @@ typedef struct tn_options {
     double temp, top_p, min_p, repeat_penalty;
     double temp_range, temp_exponent, typical, top_n_sigma, xtc, xtc_threshold, presence_penalty,
         frequency_penalty, dry, dry_base, mirostat, mirostat_rate;
-    bool ignore_eos, no_special, no_bos, pin, all, json, csv, tensors, verbose, quiet, help, help_sampling;
+    bool ignore_eos, no_special, no_bos, pin, all, json, csv, tensors, verbose, quiet, no_generation_prompt,
+        help, help_sampling;
 } tn_options;
 
 static inline bool tn_option_given(const tn_options *options, tn_option_id id) {

@@ -135,8 +135,8 @@ static int open_generator(tn_run *run) {
     tern_generator_options_defaults(&config);
     tn_sampling_config(&run->sampling, options, &config);
     if (tn_option_given(options, TN_OPTION_PREDICT)) config.max_tokens = (uint64_t)options->n_predict;
-    config.stop = options->stop;
-    config.n_stop = options->n_stop;
+    config.stop = options->stop.v;
+    config.n_stop = options->stop.n;
     config.ignore_end = options->ignore_eos;
     config.draft = run->draft.session;
     tern_error err;

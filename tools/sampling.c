@@ -73,7 +73,7 @@ static void set_given(const tn_options *o, tern_sampling *s) {
     set_whole(o, TN_OPTION_DRY_LAST_N, o->dry_last_n, &s->dry_last_n);
     set_real(o, TN_OPTION_MIROSTAT, o->mirostat, &s->mirostat_tau);
     set_real(o, TN_OPTION_MIROSTAT_RATE, o->mirostat_rate, &s->mirostat_eta);
-    if (o->n_dry_break) s->dry_breakers = o->dry_break, s->n_dry_breakers = o->n_dry_break;
+    if (o->dry_break.n) s->dry_breakers = o->dry_break.v, s->n_dry_breakers = o->dry_break.n;
     if (o->samplers) s->samplers = o->samplers;
 }
 
@@ -99,12 +99,12 @@ int tn_sampling_read(const tn_options *options, const tern_model *model, tn_samp
     if (tern_model_sampling(model, &out->s, &err) != TERN_OK) return tn_cli_fail_library(&err);
     set_given(options, &out->s);
     out->s.seed = tn_option_given(options, TN_OPTION_SEED) ? (uint64_t)options->seed : new_seed();
-    for (size_t i = 0; i < options->n_bias; i++) {
-        const int failed = read_bias(options, options->bias[i], &out->bias[i]);
+    for (size_t i = 0; i < options->bias.n; i++) {
+        const int failed = read_bias(options, options->bias.v[i], &out->bias[i]);
         if (failed) return failed;
     }
     out->s.bias = out->bias;
-    out->s.n_bias = options->n_bias;
+    out->s.n_bias = options->bias.n;
     return options->grammar ? tn_cli_read(options->grammar, &out->grammar) : TN_EXIT_DONE;
 }
 

@@ -18,7 +18,7 @@ extern const char tn_sampling_help[];
 
 typedef struct tn_sampling {
     tern_sampling s;
-    tern_logit_bias bias[TN_MAX_STOPS];
+    tern_logit_bias bias[TN_MAX_TEXTS];
     tn_text grammar; /* bytes NULL: none */
 } tn_sampling;       /* all zero: empty */
 

@@ -47,14 +47,14 @@ tn_status tn_encoder_push_unknown(tn_encoder *enc, const char *text, size_t n) {
 
 /* Cuts out the special tokens and encodes what lies between. User-defined tokens of SentencePiece are matched
  * later, in the text with its spaces marked. */
-static tn_status encode(tn_encoder *enc, const char *text, size_t n, unsigned flags) {
+static tn_status encode(tn_encoder *enc, const char *text, size_t n, tn_plain_ranges plain, unsigned flags) {
     const tn_tokenizer *tok = enc->tok;
     unsigned kinds = (flags & TN_TOKENIZE_SPECIAL ? TN_SPECIAL_CONTROL : 0) |
                      (tok->model->marks_spaces ? 0 : TN_SPECIAL_USER);
     tn_status status = TN_OK;
-    for (size_t done = 0, at = 0; status == TN_OK && done < n; done += at) {
-        const tn_prefix *special = tn_special_next(&tok->specials, kinds, text + done, n - done, &at);
-        status = tok->model->encode(enc, text + done, at);
+    for (size_t done = 0, at = 0; status == TN_OK && done < n; done = at) {
+        const tn_prefix *special = tn_special_next_outside(&tok->specials, kinds, text, n, done, &plain, &at);
+        status = tok->model->encode(enc, text + done, at - done);
         if (!special) continue;
         if (status == TN_OK) status = tn_encoder_push(enc, special->id);
         at += special->len;
@@ -63,29 +63,35 @@ static tn_status encode(tn_encoder *enc, const char *text, size_t n, unsigned fl
 }
 
 /* BOS goes in front and EOS or SEP behind, unless the text itself has said so already. */
-static tn_status encode_framed(tn_encoder *enc, const char *text, size_t n, unsigned flags) {
+static tn_status encode_framed(tn_encoder *enc, const char *text, size_t n, tn_plain_ranges plain,
+                               unsigned flags) {
     const tn_tokenizer *tok = enc->tok;
     bool frame = flags & TN_TOKENIZE_BOS;
     tn_status status = TN_OK;
     if (frame && tok->add_bos) status = tn_encoder_push(enc, (uint32_t)tok->bos);
     size_t n_bos = enc->n_ids;
-    if (status == TN_OK) status = encode(enc, text, n, flags);
+    if (status == TN_OK) status = encode(enc, text, n, plain, flags);
     if (status != TN_OK) return status;
     if (n_bos && enc->n_ids > 1 && enc->ids[1] == tok->bos)
         memmove(enc->ids, enc->ids + 1, --enc->n_ids * sizeof *enc->ids);
-    int32_t end = tok->frame_end;
+    int32_t end = flags & TN_TOKENIZE_OPEN ? -1 : tok->frame_end;
     if (!frame || end < 0 || (enc->n_ids > n_bos && enc->ids[enc->n_ids - 1] == end)) return TN_OK;
     return tn_encoder_push(enc, (uint32_t)end);
 }
 
 tn_status tn_tokenize(const tn_tokenizer *tok, const char *text, size_t n, unsigned flags, int32_t **ids,
                       size_t *n_ids, tn_error *err) {
+    return tn_tokenize_marked(tok, text, n, NULL, 0, flags, ids, n_ids, err);
+}
+
+tn_status tn_tokenize_marked(const tn_tokenizer *tok, const char *text, size_t n, const tn_range_pair *plain,
+                             size_t n_plain, unsigned flags, int32_t **ids, size_t *n_ids, tn_error *err) {
     *ids = NULL;
     *n_ids = 0;
     /* Positions are 32 bits, and a space becomes three bytes. */
     if (n > UINT32_MAX / 4) return tn_fail(err, TN_ERR_ARG, "tokenize", "text", "%zu bytes are too many", n);
     tn_encoder enc = {.tok = tok, .err = err};
-    tn_status status = encode_framed(&enc, text, n, flags);
+    tn_status status = encode_framed(&enc, text, n, (tn_plain_ranges){plain, n_plain}, flags);
     tn_merge_free(&enc.work);
     if (status == TN_OK && !enc.ids) {
         enc.ids = malloc(sizeof *enc.ids); /* no tokens, but memory for the caller to free */

@@ -11,6 +11,7 @@
 
 #include "../base/status.h"
 #include "../base/vocab.h"
+#include "range.h"
 
 typedef struct tn_tokenizer tn_tokenizer;
 
@@ -31,6 +32,7 @@ void tn_tokenizer_free(tn_tokenizer *tok); /* NULL is fine */
 typedef enum tn_tokenize_flags {
     TN_TOKENIZE_BOS = 1,     /* put BOS (and EOS) where the vocabulary asks for it */
     TN_TOKENIZE_SPECIAL = 2, /* text of control tokens becomes those tokens; user-defined tokens always do */
+    TN_TOKENIZE_OPEN = 4,    /* the text goes on: no EOS or SEP behind it */
 } tn_tokenize_flags;
 
 /* Tokenizes n bytes. *ids is malloc'ed (caller frees), *n_ids its length. Bad UTF-8: each offending byte is taken by
@@ -39,6 +41,11 @@ typedef enum tn_tokenize_flags {
  * vocabularies each stretch between control tokens begins with the added space. Linear time, bounded stack. */
 tn_status tn_tokenize(const tn_tokenizer *tok, const char *text, size_t n, unsigned flags, int32_t **ids,
                       size_t *n_ids, tn_error *err);
+
+/* The same with ranges of the text in which text of control tokens stays text: what has a byte in one is no control
+ * token. */
+tn_status tn_tokenize_marked(const tn_tokenizer *tok, const char *text, size_t n, const tn_range_pair *plain,
+                             size_t n_plain, unsigned flags, int32_t **ids, size_t *n_ids, tn_error *err);
 
 uint32_t tn_tokenizer_n_tokens(const tn_tokenizer *tok);
 
