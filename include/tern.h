@@ -446,8 +446,9 @@ typedef struct tern_chat_options {
     tern_when_full when_full;
     uint32_t
         n_reserve; /* positions to keep free for an answer; default 512, at most a quarter of the context */
-    /* Turns messages, a JSON array of {"role": ..., "content": ...}, into the tokens of a prompt behind which the answer begins.
-     * *ids is freed with tern_free. */
+    const tern_template *chat_template; /* makes the prompt; it must outlive the chat */
+    /* Or this does, if not NULL: turns messages, a JSON array of {"role": ..., "content": ...} and a NUL, into the tokens of a prompt
+     * behind which the answer begins. *ids is freed with tern_free. */
     tern_status (*render)(void *user, const char *messages, size_t n, int32_t **ids, size_t *n_ids,
                           tern_error *err);
     void *user;
@@ -455,7 +456,7 @@ typedef struct tern_chat_options {
 
 TERN_API void tern_chat_options_defaults(tern_chat_options *options);
 
-/* `render` must be set; the session must outlive the chat. */
+/* One of chat_template and render must be set; the session must outlive the chat. */
 TERN_API tern_status tern_chat_new(tern_session *session, const tern_chat_options *options, tern_chat **out,
                                    tern_error *err);
 TERN_API void tern_chat_free(tern_chat *chat); /* NULL is fine */
@@ -491,6 +492,11 @@ typedef struct tern_chat_prompt {
 } tern_chat_prompt;
 
 TERN_API tern_status tern_chat_begin(tern_chat *chat, tern_chat_prompt *prompt, tern_error *err);
+
+/* The same with the beginning of an answer, n_answer tokens, behind the prompt: for one that ran into the end of the context and can go
+ * on when turns are dropped. */
+TERN_API tern_status tern_chat_continue(tern_chat *chat, const int32_t *answer, size_t n_answer,
+                                        tern_chat_prompt *prompt, tern_error *err);
 
 #ifdef __cplusplus
 }

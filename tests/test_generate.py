@@ -143,6 +143,15 @@ class Drafts(Generate):
                     n_guessed += int((re.search(r"guessed +(\d+) tokens", figures) or [0, 0])[1])
         self.assertGreater(n_guessed, 50)
 
+    def test_drafts_and_grammars_agree(self):
+        grammar = self.folder / "list.gbnf"
+        grammar.write_text('root ::= (" the" | " at" [a-f]{2,3})* "."')
+        options = ("-m", self.models["long-window"], "-p", PROMPT, "-n", 100, "--temp", 0.5, "-s", 5, "--grammar", grammar)
+        expected, _ = self.text(*options, "--draft", "none")
+        self.assertRegex(expected, rb"\A( the| at[a-f]{2,3})*\.?\Z|\A( the| at[a-f]{2,3})* ?(t|th|a|at[a-f]{0,2})?\Z")
+        found, _ = self.text(*options)
+        self.assertEqual(found, expected)
+
     def test_a_draft_with_other_tokens_is_refused(self):
         case = tiny.Case("renamed", "llama", n_layers=1)
         meta = dict(tiny.Model(case).meta)

@@ -14,6 +14,7 @@ typedef enum tn_option_kind {
     TN_KIND_TEXT,     /* const char *, not empty */
     TN_KIND_PROMPT,   /* const char *, may be empty */
     TN_KIND_LIST,     /* appended to a tn_texts */
+    TN_KIND_WORD,     /* const char *, one of `words` */
     TN_KIND_KV,       /* tern_kv_type */
     TN_KIND_INTEGER,  /* int64_t in [low, high] */
     TN_KIND_REAL,     /* double in [low, high] */
@@ -26,6 +27,7 @@ typedef struct tn_option {
     tn_option_kind kind;
     size_t offset; /* of the value in tn_options */
     int64_t low, high;
+    const char *words; /* separated by spaces */
 } tn_option;
 
 #define AT(member) offsetof(tn_options, member)
@@ -93,6 +95,11 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_EOS] = {"eos", 0, TN_KIND_PROMPT, AT(eos), 0, 0},
     [TN_OPTION_NO_GENERATION_PROMPT] = {"no-generation-prompt", 0, TN_KIND_FLAG, AT(no_generation_prompt), 0,
                                         0},
+    [TN_OPTION_SYSTEM] = {"system", 0, TN_KIND_PROMPT, AT(system), 0, 0},
+    [TN_OPTION_TEMPLATE] = {"template", 0, TN_KIND_TEXT, AT(template), 0, 0},
+    [TN_OPTION_LOAD] = {"load", 0, TN_KIND_TEXT, AT(load), 0, 0},
+    [TN_OPTION_FULL] = {"full", 0, TN_KIND_WORD, AT(full), 0, 0, "stop drop"},
+    [TN_OPTION_REASONING] = {"reasoning", 0, TN_KIND_WORD, AT(reasoning), 0, 0, "show hide"},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 
@@ -167,6 +174,17 @@ static int store_text(const tn_command *command, const tn_option *option, const 
     return 0;
 }
 
+static int store_word(const tn_command *command, const tn_option *option, const char *word, const char *value,
+                      tn_options *out) {
+    const size_t n = strlen(value);
+    for (const char *at = option->words; *at; at += strcspn(at, " "), at += *at == ' ') {
+        if (strcspn(at, " ") != n || memcmp(at, value, n) != 0) continue;
+        *(const char **)((char *)out + option->offset) = value;
+        return 0;
+    }
+    return tn_cli_fail_usage(command, "%s: expected one of: %s, found '%s'", word, option->words, value);
+}
+
 static int store(const tn_command *command, tn_option_id id, const char *word, const char *value,
                  tn_options *out) {
     const tn_option *option = &option_table[id];
@@ -183,6 +201,7 @@ static int store(const tn_command *command, tn_option_id id, const char *word, c
     case TN_KIND_KV:
         if (tn_parse_kv(value, strlen(value), &out->kv)) return 0;
         return tn_cli_fail_usage(command, "%s: expected " TN_KV_WORDS ", found '%s'", word, value);
+    case TN_KIND_WORD: return store_word(command, option, word, value, out);
     case TN_KIND_TEXT:
     case TN_KIND_PROMPT:
     case TN_KIND_LIST: return store_text(command, option, word, value, out);

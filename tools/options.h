@@ -72,6 +72,11 @@ typedef enum tn_option_id {
     TN_OPTION_BOS,
     TN_OPTION_EOS,
     TN_OPTION_NO_GENERATION_PROMPT,
+    TN_OPTION_SYSTEM,
+    TN_OPTION_TEMPLATE,
+    TN_OPTION_LOAD,
+    TN_OPTION_FULL,
+    TN_OPTION_REASONING,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -94,6 +99,7 @@ typedef struct tn_options {
     tn_option_set given; /* TN_OPTION_BIT of each option seen */
     const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *messages, *tools, *bos, *eos;
     const char *state, *draft, *samplers, *grammar;
+    const char *system, *template, *load, *full, *reasoning;
     tn_texts stop, var, dry_break, bias;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
     int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs;

@@ -26,6 +26,16 @@ void tern_chat_options_defaults(tern_chat_options *o) {
     *o = (tern_chat_options){.size = sizeof *o, .n_reserve = 512};
 }
 
+static tern_status render_by_template(void *user, const char *messages, size_t n, int32_t **ids,
+                                      size_t *n_ids, tern_error *err) {
+    const tern_chat *chat = user;
+    tern_conversation conversation;
+    (void)n;
+    tern_conversation_defaults(&conversation);
+    conversation.messages = messages;
+    return tern_template_tokenize(chat->options.chat_template, &conversation, ids, n_ids, err);
+}
+
 tern_status tern_chat_new(tern_session *session, const tern_chat_options *options, tern_chat **out,
                           tern_error *err) {
     tn_error e = {0};
@@ -33,15 +43,16 @@ tern_status tern_chat_new(tern_session *session, const tern_chat_options *option
     tern_chat_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
     *out = NULL;
-    if (!o.render)
-        return tn_api_give(
-            err, tn_fail(&e, TN_ERR_ARG, "cannot chat", NULL, "no function to render messages"), &e);
+    if (!o.render && !o.chat_template)
+        return tn_api_give(err, tn_fail(&e, TN_ERR_ARG, "cannot chat", NULL, "no template for its messages"),
+                           &e);
     tern_chat *chat = calloc(1, sizeof *chat);
     if (!chat) return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot chat", NULL, "out of memory"), &e);
     const uint32_t quarter = tern_session_n_ctx(session) / 4;
     if (o.n_reserve > quarter) o.n_reserve = quarter;
     chat->session = session;
     chat->options = o;
+    if (!o.render) chat->options.render = render_by_template, chat->options.user = chat;
     *out = chat;
     return TERN_OK;
 }
@@ -217,38 +228,54 @@ static bool drop_turn(tern_chat *chat) {
     return false;
 }
 
-static tern_status no_room(const tern_chat *chat, tern_error *err) {
+static tern_status no_room(const tern_chat *chat, size_t n_tokens, tern_error *err) {
     tn_error e = {0};
     return tn_api_give(err,
                        tn_fail(&e, TN_ERR_FULL, "the context is full", NULL,
                                "the conversation takes %zu tokens of %" PRIu32
                                ", and an answer needs %" PRIu32,
-                               chat->n_ids, tern_session_n_ctx(chat->session), chat->options.n_reserve),
+                               n_tokens, tern_session_n_ctx(chat->session), chat->options.n_reserve),
                        &e);
 }
 
-/* Renders; drops turns where that is allowed and needed. Once it is, half of the context is made free, so that it is not needed, and
- * the rest not computed again, at every turn. */
-static tern_status fit(tern_chat *chat, tern_error *err) {
+/* Renders, for n_answer tokens to stand behind; drops turns where that is allowed and needed. Once it is, half of the context is made
+ * free, so that it is not needed, and the rest not computed again, at every turn. */
+static tern_status fit(tern_chat *chat, size_t n_answer, tern_error *err) {
     const size_t n_ctx = tern_session_n_ctx(chat->session), most = n_ctx - chat->options.n_reserve;
     tern_status status = render(chat, err);
-    if (status || chat->n_ids <= most) return status;
-    if (chat->options.when_full == TERN_WHEN_FULL_STOP) return no_room(chat, err);
+    if (status || chat->n_ids + n_answer <= most) return status;
+    if (chat->options.when_full == TERN_WHEN_FULL_STOP) return no_room(chat, chat->n_ids + n_answer, err);
     const size_t first = chat->first;
-    while (chat->n_ids > n_ctx / 2 && drop_turn(chat))
+    while (chat->n_ids + n_answer > n_ctx / 2 && drop_turn(chat))
         if ((status = render(chat, err))) break;
-    if (!status && chat->n_ids > most) status = no_room(chat, err);
+    if (!status && chat->n_ids + n_answer > most) status = no_room(chat, chat->n_ids + n_answer, err);
     if (status) chat->first = first;
     return status;
 }
 
-tern_status tern_chat_begin(tern_chat *chat, tern_chat_prompt *prompt, tern_error *err) {
+static tern_status append_ids(tern_chat *chat, const int32_t *ids, size_t n, tern_error *err) {
+    tn_error e = {0};
+    int32_t *grown = realloc(chat->ids, (chat->n_ids + n) * sizeof *ids);
+    if (!grown) return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot chat", NULL, "out of memory"), &e);
+    memcpy(grown + chat->n_ids, ids, n * sizeof *ids);
+    chat->ids = grown;
+    chat->n_ids += n;
+    return TERN_OK;
+}
+
+tern_status tern_chat_continue(tern_chat *chat, const int32_t *answer, size_t n_answer,
+                               tern_chat_prompt *prompt, tern_error *err) {
     const size_t seen_from = chat->first ? chat->first : is_system(chat, 0);
     *prompt = (tern_chat_prompt){0};
-    tern_status status = fit(chat, err);
+    tern_status status = fit(chat, n_answer, err);
+    if (!status && n_answer) status = append_ids(chat, answer, n_answer, err);
     if (status) return status;
     prompt->ids = chat->ids;
     prompt->n_ids = chat->n_ids;
     prompt->n_dropped = chat->first > seen_from ? chat->first - seen_from : 0;
     return tern_session_sync(chat->session, chat->ids, chat->n_ids, 1, &prompt->n_reused, err);
+}
+
+tern_status tern_chat_begin(tern_chat *chat, tern_chat_prompt *prompt, tern_error *err) {
+    return tern_chat_continue(chat, NULL, 0, prompt, err);
 }

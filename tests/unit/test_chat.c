@@ -180,6 +180,29 @@ static void a_full_context_is_said_or_makes_room(void **state) {
     begin(f);
 }
 
+/* An answer that ran into the end of the context: older turns give way, what was said of it stays. */
+static void an_answer_goes_on_where_turns_can_be_dropped(void **state) {
+    fixture *f = *state;
+    tern_error err;
+    tern_chat_prompt p;
+    int32_t answer[70];
+    for (int i = 0; i < 70; i++) answer[i] = 'a' + i % 26;
+    add(f, "user", "a question of 20....");
+    add(f, "assistant", "answer 10.");
+    add(f, "user", "another of 15..");
+    p = begin(f);
+    assert_int_equal(p.n_ids, 21 + 11 + 16 + 1);
+    assert_int_equal(tern_chat_continue(f->chat, answer, 51, &p, &err), TERN_ERR_FULL); /* not allowed */
+    tern_chat_set_when_full(f->chat, TERN_WHEN_FULL_DROP);
+    if (tern_chat_continue(f->chat, answer, 51, &p, &err) != TERN_OK) fail_msg("%s", err.message);
+    assert_int_equal(p.n_dropped, 2);
+    assert_int_equal(p.n_ids, 16 + 1 + 51);
+    assert_int_equal(tern_session_position(f->session), p.n_ids);
+    assert_memory_equal(p.ids + 17, answer, 51 * sizeof *answer);
+    assert_int_equal(tern_chat_continue(f->chat, answer, 70, &p, &err),
+                     TERN_ERR_FULL); /* nothing left to drop */
+}
+
 static void text_of_any_bytes_becomes_json(void **state) {
     fixture *f = *state;
     tern_chat_prompt p;
@@ -207,6 +230,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(turns_are_computed_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_context_is_said_or_makes_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_goes_on_where_turns_can_be_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(text_of_any_bytes_becomes_json, setup, teardown),
         cmocka_unit_test_setup_teardown(a_renderer_is_needed, setup, teardown),
     };
