@@ -13,8 +13,9 @@ static const double least_cost = 0.02;
 
 void tn_speculation_start(tn_speculation *spec, tn_session *model) {
     *spec = (tn_speculation){.model = model, .pause = FIRST_PAUSE};
-    for (int i = 0; i < TN_DRAFT_CLASSES; i++) spec->right[i] = 0.5;
-    /* A guess on the low side, so that it is tried and measured. */
+    /* Where it begins: longer matches and clearer leads are right more often; costs on the low side, so that they are tried and
+     * measured. */
+    for (int i = 0; i < TN_DRAFT_CLASSES; i++) spec->right[i] = 0.1 * (1 + i);
     for (int n = 1; n < TN_MAX_DRAFT + 2; n++) spec->cost[n] = 1 + 0.08 * (n - 1);
 }
 
