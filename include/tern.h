@@ -390,8 +390,8 @@ typedef struct tern_generator_options {
      * the text does not change, it comes faster where it repeats itself. As far ahead as the session keeps rows of logits
      * (n_outputs, TERN_DRAFT_OUTPUTS is enough), and only while it pays. */
     bool plain; /* do without */
-    tern_session
-        *draft; /* NULL, or a session of a smaller model with the same vocabulary, which guesses instead */
+    /* NULL, or a session of a smaller model with the same vocabulary, which guesses instead. */
+    tern_session *draft;
 } tern_generator_options;
 
 enum { TERN_DRAFT_OUTPUTS = 16 };
@@ -444,8 +444,8 @@ typedef enum tern_when_full {
 typedef struct tern_chat_options {
     size_t size;
     tern_when_full when_full;
-    uint32_t
-        n_reserve; /* positions to keep free for an answer; default 512, at most a quarter of the context */
+    /* Positions to keep free for an answer; default 512, at most a quarter of the context. */
+    uint32_t n_reserve;
     const tern_template *chat_template; /* makes the prompt; it must outlive the chat */
     /* Or this does, if not NULL: turns messages, a JSON array of {"role": ..., "content": ...} and a NUL, into the tokens of a prompt
      * behind which the answer begins. *ids is freed with tern_free. */
