@@ -384,6 +384,8 @@ typedef struct tern_generator_options {
      * follow. */
     const char *grammar;
     size_t n_grammar;
+    const char *json_schema; /* the same by a JSON schema, n_json_schema bytes; NULL if there is a grammar */
+    size_t n_json_schema;
     bool want_logprobs;  /* see tern_generator_logprobs */
     uint32_t n_logprobs; /* tokens beside the one made */
     /* Tokens are guessed from what stood in the text before, evaluated several at once and kept where the sampler picks the same:

@@ -23,6 +23,7 @@ VOCABULARIES = pathlib.Path(os.environ.get("TERN_DATA", ROOT / "../shared/data")
 CACHE = os.environ.get("TERN_MODELS") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tern")
 MODEL = pathlib.Path(CACHE) / "smollm2-135m.gguf"
+os.environ["XDG_CONFIG_HOME"] = "/nonexistent"  # no settings of whoever runs the tests
 QUESTION = "<|im_start|>user\nCount from one to twenty in words.<|im_end|>\n<|im_start|>assistant\n"
 
 HELP = subprocess.run([TERN, "--help"], capture_output=True, timeout=60).stdout.decode()
@@ -88,7 +89,7 @@ class TestCase(unittest.TestCase):
 
 class Help(TestCase):
     def test_help_fits_a_screen(self):
-        for args in [["--help"], ["-h"]] + [[command, "--help"] for command in COMMANDS]:
+        for args in [["--help"], ["-h"], ["run", "--help-sampling"]] + [[command, "--help"] for command in COMMANDS]:
             with self.subTest(args=args):
                 result = tern(*args)
                 self.assertEqual((result.returncode, result.stderr), (0, b""))
@@ -106,6 +107,9 @@ class Help(TestCase):
 
     def test_help_lists_exactly_the_options_that_are_accepted(self):
         listed = {c: set(re.findall(r"(?<!\w)--[a-z-]+", tern(c, "--help").stdout.decode())) for c in COMMANDS}
+        for options in listed.values():
+            if "--help-sampling" in options:
+                options |= set(re.findall(r"(?<!\w)--[a-z-]+", tern("run", "--help-sampling").stdout.decode()))
         for command in COMMANDS:
             for option in set.union(*listed.values()):
                 # What follows an accepted option is too much or no value of it: nothing is run.
@@ -150,6 +154,10 @@ WRONG_USAGE = [
     (["run", "-m", "M", "-p", "a", "--top-p", "0"], "--top-p: expected a number above 0 up to 1, found '0'"),
     (["run", "-m", "M", "-p", "a", "--min-p", "1.01"], "--min-p: expected a number from 0 to 1, found '1.01'"),
     (["run", "-m", "M", "-p", "a", "--repeat-last-n", "-2"], "--repeat-last-n: expected an integer from -1"),
+    (["run", "-m", "M", "-p", "a", "--typical", "0"], "--typical: expected a number above 0 up to 1, found '0'"),
+    (["run", "-m", "M", "-p", "a", "--presence-penalty", "-101"], "--presence-penalty: expected a number from -100 to 100"),
+    (["run", "-m", "M", "-p", "a", "--logprobs", "101"], "--logprobs: expected an integer from 0 to 100"),
+    (["run", "-m", "M", "-p", "a"] + ["--bias", "1=2"] * 17, "--bias: expected at most 16"),
     (["run", "-m", "M", "-p", "a", "--kv", "q4"], "--kv: expected f16, q8_0 or f32, found 'q4'"),
     (["run", "-m", "M", "-p", "a", "--ignore-eos=yes"], "--ignore-eos: takes no value, found 'yes'"),
     (["run", "-m", "M", "-p", "a", "--stop", ""], "--stop: expected a text, found ''"),
@@ -231,6 +239,93 @@ class BadFiles(TestCase):
             "k.none": [],
         })
         self.assertEqual([entries[k].get("count") for k in ("k.numbers", "k.strings", "k.none", "k.u8")], [100, 3, 0, None])
+
+
+class Profiles(TestCase):
+    """Settings from the user's file. A model that is not there ends a run whose settings are good."""
+
+    def run_with(self, text, *args):
+        folder = self.folder / "tern"
+        folder.mkdir(exist_ok=True)
+        (folder / "config.yaml").write_text(text)
+        return tern("run", "-m", self.folder / "none.gguf", "-p", "a", *args, env=dict(os.environ, XDG_CONFIG_HOME=str(self.folder)))
+
+    def test_good_settings(self):
+        for text in ["", "# nothing\n", "default: {temp: 0.5, pin: true, stop: [a, b], bias: 3=-inf}\n",
+                     "other:\n  kv: q8_0\n  dry-break: ['\\n']\n"]:
+            self.assert_fails(self.run_with(text), 1, r"none\.gguf: No such file")
+        self.assert_fails(self.run_with("x: {ctx: 64}\n", "--profile", "x"), 1, r"none\.gguf: No such file")
+
+    def test_no_file_is_no_settings_unless_one_is_asked_for(self):
+        environment = dict(os.environ, XDG_CONFIG_HOME=str(self.folder / "nowhere"))
+        self.assert_fails(tern("run", "-m", "none.gguf", "-p", "a", env=environment), 1, r"none\.gguf: No such file")
+        asked = tern("run", "-m", "none.gguf", "-p", "a", "--profile", "x", env=environment)
+        self.assert_fails(asked, 1, r"nowhere/tern/config\.yaml: No such file")
+
+    def test_what_is_wrong_is_said_with_line_and_column(self):
+        for text, code, pattern in [
+                ("default:\n  tempp: 1\n", 1, r"config\.yaml:2:3: unknown field 'tempp'"),
+                ("x:\n  model: m\n", 1, r":2:3: unknown field 'model'"),
+                ("default:\n  temp: hot\n", 2, r"config\.yaml:2:9: temp: expected a number from 0 to 100, found 'hot'"),
+                ("x:\n  temp: 1\n  top-p: 2\n", 2, r":3:10: top-p: expected a number above 0 up to 1, found '2'"),
+                ("default: 3\n", 1, r":1:10: expected fields"), ("- a\n", 1, r":1:1: expected names of profiles"),
+                ("a: {}\na: {}\n", 1, r":2:1: given twice: 'a'"), ("a:\n  temp: 1\n  temp: 2\n", 1, r":3:3: given twice: 'temp'"),
+                ("a: {temp: [1]}\n", 1, r":1:11: expected one value for 'temp'"),
+                ("a: {pin: yes}\n", 1, r":1:10: expected true or false, found 'yes'"),
+                ("a: {kv: q4}\n", 2, r":1:9: kv: expected f16, q8_0 or f32"),
+                ("a: [\n", 1, r"config\.yaml:2:1: did not find"), ("\x1b: {}\n", 1, r"config\.yaml:1:1: ")]:
+            with self.subTest(text=text):
+                self.assert_fails(self.run_with(text), code, pattern)
+        self.assert_fails(self.run_with("a: {}\n", "--profile", "b"), 1, r"no such profile: .*config\.yaml: 'b' is not there")
+
+
+@needs_model
+class Sampling(TestCase):
+    def chain(self, *args, config=""):
+        (self.folder / "tern").mkdir(exist_ok=True)
+        (self.folder / "tern" / "config.yaml").write_text(config)
+        environment = dict(os.environ, XDG_CONFIG_HOME=str(self.folder))
+        result = tern("run", "-m", MODEL, "-p", "a", "-n", "1", "-v", *args, env=environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return re.search(r"^sampling +(.*)$", result.stderr.decode(), re.M).group(1)
+
+    def test_the_chain_is_that_of_options_over_profile_over_defaults(self):
+        self.assertEqual(self.chain(), "top-k 40; top-p 0.95; min-p 0.05; temperature 0.8; draw")
+        config = "default: {top-k: 7, temp: 0.5}\nother: {samplers: 'temperature,top-p', temp: 1.5}\n"
+        self.assertEqual(self.chain(config=config), "top-k 7; top-p 0.95; min-p 0.05; temperature 0.5; draw")
+        self.assertEqual(self.chain("--temp", "0.25", config=config), "top-k 7; top-p 0.95; min-p 0.05; temperature 0.25; draw")
+        self.assertEqual(self.chain("--profile", "other", config=config), "temperature 1.5; top-p 0.95; draw")
+        self.assertEqual(self.chain("--temp", "0", "--bias", "5=1", "--dry", "0.8"),
+                         "bias of 1; dry 0.8, base 1.75, length 2, of the last -1; greedy")
+        self.assertEqual(self.chain("--mirostat", "4"), "temperature 0.8; mirostat 4, rate 0.1; draw")
+
+    def test_bias_bans_and_forces(self):
+        ids = [tern("tokenize", "-m", MODEL, "--no-bos", text=text).stdout.decode().strip() for text in (b" blue", b" green")]
+        args = ["run", "-m", MODEL, "-p", "The sky is", "-n", "1", "--temp", "0", "-q"]
+        self.assertEqual(tern(*args, "--bias", f"{ids[1]}=1000").stdout, b" green")
+        plain = tern(*args).stdout
+        id_of_plain = tern("tokenize", "-m", MODEL, "--no-bos", text=plain).stdout.decode().strip()
+        self.assertNotEqual(tern(*args, "--bias", f"{id_of_plain}=-inf").stdout, plain)
+        self.assert_fails(tern(*args, "--bias", "blue=1"), 2, "--bias: expected a token id")
+        self.assert_fails(tern(*args, "--bias", "99999999=1"), 1, "token 99999999, but there are 49152")
+
+    def test_logprobs_are_lines_of_json(self):
+        result = tern("run", "-m", MODEL, "-p", "The capital of France is", "-n", "4", "--temp", "0", "-q", "--logprobs", "3")
+        lines = [json.loads(line) for line in result.stderr.splitlines()]
+        self.assertEqual("".join(line["text"] for line in lines), result.stdout.decode())
+        for line in lines:
+            self.assertEqual(len(line["top"]), 3)
+            self.assertEqual((line["token"], line["logprob"]), (line["top"][0]["token"], line["top"][0]["logprob"]))
+            self.assertLess(sum(math.exp(top["logprob"]) for top in line["top"]), 1.0001)
+
+    def test_bad_grammars_and_schemas_are_one_error(self):
+        args = ["run", "-m", MODEL, "-p", "a", "-n", "1"]
+        path = self.write("g", b"root ::= (")
+        self.assert_fails(tern(*args, "--grammar", path), 1, "bad grammar: grammar:1:10: the group does not end")
+        self.assert_fails(tern(*args, "--json-schema", '{"not": {}}'), 1, "bad JSON schema: #: keyword 'not': not supported")
+        self.assert_fails(tern(*args, "--json-schema", '{"type": '), 1, "bad JSON schema: line 1")
+        self.assert_fails(tern(*args, "--json-schema", "{}", "--grammar", path), 2, "expected one of them, found both")
+        self.assert_fails(tern(*args, "--samplers", "top-k,topp"), 1, "no stage 'topp'")
 
 
 @needs_vocabularies

@@ -5,29 +5,34 @@
 #include <unistd.h>
 
 #include "chat.h"
+#include "profile.h"
 #include "terminal.h"
 
-static const char help[] = "usage: tern chat M.gguf [options]\n"
-                           "  -m, --model FILE      the model; it may be given without -m\n"
-                           "  --system TEXT         the system message\n"
-                           "  --template FILE       chat template (Jinja) to use, whatever the model's\n"
-                           "  --load FILE           go on with a conversation that /save wrote\n"
-                           "  -n, --predict N       most tokens of an answer (until it ends)\n"
-                           "  -c, --ctx N           positions in the context (the model's, at most 4096)\n"
-                           "  --full stop|drop      when that is full: say so, or drop the oldest turns\n"
-                           "  --reasoning show|hide  what the model thinks before it answers (show)\n"
-                           "  -s, --seed N          seed of the draws (a new one)\n"
-                           "  --temp X              temperature of the draws (0.8; 0: greedy)\n"
-                           "  --grammar FILE        every answer must match this grammar (GBNF)\n"
-                           "  --help-sampling       how tokens are drawn, and the options for that\n"
-                           "  --draft lookup|none|FILE  guess tokens: from the text, not, by a small model\n"
-                           "  -t, --threads N; --pin  threads (the cores allowed), each bound to one\n"
-                           "  -b, --batch N         tokens read at once (128)\n"
-                           "  --kv f16|q8_0|f32     type of the KV cache (f16)\n"
-                           "  --arch-file FILE, --pre NAME  YAML description; pre-tokenizer to use\n"
-                           "  -q, --quiet           no warnings, no remarks and no figures\n"
-                           "  -h, --help            this text\n"
-                           "Type /help there for what can be typed. NO_COLOR=1 leaves colours out.\n";
+static const char help[] =
+    "usage: tern chat M.gguf [options]\n"
+    "  -m, --model FILE      the model; it may be given without -m\n"
+    "  --system TEXT         the system message\n"
+    "  --template FILE       chat template (Jinja) to use, whatever the model's\n"
+    "  --load FILE           go on with a conversation that /save wrote\n"
+    "  -n, --predict N       most tokens of an answer (until it ends)\n"
+    "  -c, --ctx N           positions in the context (the model's, at most 4096)\n"
+    "  --full stop|drop      when that is full: say so, or drop the oldest turns\n"
+    "  --reasoning show|hide  what the model thinks before it answers (show)\n"
+    "  -s, --seed N          seed of the draws (a new one)\n"
+    "  --temp X              temperature of the draws (0.8; 0: greedy)\n"
+    "  --grammar FILE        every answer must match this grammar (GBNF)\n"
+    "  --json-schema FILE    every answer must be valid by it; also the schema itself\n"
+    "  --profile NAME        settings from ~/.config/tern/config.yaml (default)\n"
+    "  --help-sampling       how tokens are drawn, and all options for that\n"
+    "  --stop TEXT           end an answer before this text; up to 16 of them\n"
+    "  --draft lookup|none|FILE  guess tokens: from the text, not, by a small model\n"
+    "  -t, --threads N; --pin  threads (the cores allowed), each bound to one\n"
+    "  -b, --batch N         tokens read at once (128)\n"
+    "  --kv f16|q8_0|f32     type of the KV cache (f16)\n"
+    "  --arch-file FILE, --pre NAME  YAML description; pre-tokenizer to use\n"
+    "  -q, --quiet           no warnings, no remarks and no figures\n"
+    "  -h, --help            this text\n"
+    "Type /help there for what can be typed. NO_COLOR=1 leaves colours out.\n";
 
 /* ---- Opening ---- */
 
@@ -155,7 +160,7 @@ static int talk(tn_chat *chat) {
     return tn_input_is_interactive(chat->input) ? TN_EXIT_DONE : exit_code;
 }
 
-static int run_command(const tn_options *options) {
+static int chat_with(const tn_options *options) {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     tn_chat chat = {.options = options, .is_terminal = isatty(STDOUT_FILENO) == 1};
     chat.colours = chat.is_terminal && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
@@ -169,6 +174,15 @@ static int run_command(const tn_options *options) {
     return exit_code;
 }
 
+static int run_command(const tn_options *options) {
+    tn_options all = *options;
+    tn_profile *profile;
+    int exit_code = tn_profile_apply(&all, &profile);
+    if (!exit_code) exit_code = chat_with(&all);
+    tn_profile_free(profile);
+    return exit_code;
+}
+
 const tn_command tn_command_chat = {
     .name = "chat",
     .summary = "talk with a model, by its chat template",
@@ -176,8 +190,7 @@ const tn_command tn_command_chat = {
     .accepted = TN_ACCEPT(MODEL) | TN_ACCEPT(SYSTEM) | TN_ACCEPT(TEMPLATE) | TN_ACCEPT(LOAD) |
                 TN_ACCEPT(PREDICT) | TN_ACCEPT(CTX) | TN_ACCEPT(FULL) | TN_ACCEPT(REASONING) |
                 TN_ACCEPT(DRAFT) | TN_ACCEPT(THREADS) | TN_ACCEPT(PIN) | TN_ACCEPT(BATCH) | TN_ACCEPT(KV) |
-                TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(PRE) | TN_ACCEPT(QUIET) |
-                (TN_SAMPLING_OPTIONS & ~TN_ACCEPT(LOGPROBS)),
+                TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(PRE) | TN_ACCEPT(QUIET) | TN_SAMPLING_OPTIONS,
     .required = TN_ACCEPT(MODEL),
     .model_operand = true,
     .run = run_command,

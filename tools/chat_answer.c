@@ -110,6 +110,8 @@ static int open_generator(answer *a) {
     tern_generator_options_defaults(&options);
     tn_sampling_config(&sampling, a->chat->options, &options);
     options.draft = a->chat->draft.session;
+    options.stop = a->chat->options->stop.v;
+    options.n_stop = a->chat->options->stop.n;
     if (settings->n_predict) options.max_tokens = (uint64_t)settings->n_predict - a->n_tokens;
     tern_error err;
     const tern_status status =
@@ -152,12 +154,15 @@ static int generate(answer *a) {
         const char *text;
         size_t n;
         tern_error err;
+        const uint64_t n_before = tern_generator_n_tokens(a->generator);
         if (tern_generator_next(a->generator, &text, &n, &a->stop, &err) != TERN_OK) {
             exit_code = tn_cli_fail_library(&err);
             break;
         }
         if (a->first_s == 0) a->first_s = tn_seconds();
         exit_code = show_piece(a, text, n);
+        if (!exit_code && tern_generator_n_tokens(a->generator) > n_before)
+            exit_code = tn_logprobs_print(a->chat->model, a->generator);
     }
     tn_progress_clear();
     return exit_code;

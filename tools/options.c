@@ -85,6 +85,8 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_BIAS] = {"bias", 0, TN_KIND_LIST, AT(bias), 0, 0},
     [TN_OPTION_LOGPROBS] = {"logprobs", 0, TN_KIND_INTEGER, AT(n_logprobs), 0, 100},
     [TN_OPTION_GRAMMAR] = {"grammar", 0, TN_KIND_TEXT, AT(grammar), 0, 0},
+    [TN_OPTION_JSON_SCHEMA] = {"json-schema", 0, TN_KIND_TEXT, AT(json_schema), 0, 0},
+    [TN_OPTION_PROFILE] = {"profile", 0, TN_KIND_TEXT, AT(profile), 0, 0},
     [TN_OPTION_HELP_SAMPLING] = {"help-sampling", 0, TN_KIND_FLAG, AT(help_sampling), 0, 0},
     [TN_OPTION_STATE] = {"state", 0, TN_KIND_TEXT, AT(state), 0, 0},
     [TN_OPTION_DRAFT] = {"draft", 0, TN_KIND_TEXT, AT(draft), 0, 0},
@@ -207,6 +209,21 @@ static int store(const tn_command *command, tn_option_id id, const char *word, c
     case TN_KIND_LIST: return store_text(command, option, word, value, out);
     }
     return 0;
+}
+
+tn_option_id tn_option_named(const char *name) {
+    int id = 0;
+    while (id < TN_OPTION_COUNT && strcmp(option_table[id].name, name) != 0) id++;
+    return (tn_option_id)id;
+}
+
+tn_option_values tn_option_values_of(tn_option_id id) {
+    const tn_option_kind kind = option_table[id].kind;
+    return kind == TN_KIND_FLAG ? TN_VALUES_NONE : kind == TN_KIND_LIST ? TN_VALUES_LIST : TN_VALUES_ONE;
+}
+
+int tn_option_set_value(tn_options *options, tn_option_id id, const char *word, const char *value) {
+    return store(options->command, id, word, value, options);
 }
 
 /* Splits "--name=value", "--name", "-x" or "-xvalue". Returns the option, or TN_OPTION_COUNT; *value is NULL

@@ -63,6 +63,8 @@ typedef enum tn_option_id {
     TN_OPTION_BIAS,
     TN_OPTION_LOGPROBS,
     TN_OPTION_GRAMMAR,
+    TN_OPTION_JSON_SCHEMA,
+    TN_OPTION_PROFILE,
     TN_OPTION_HELP_SAMPLING,
     TN_OPTION_STATE,
     TN_OPTION_DRAFT,
@@ -98,7 +100,7 @@ typedef struct tn_options {
     const tn_command *command;
     tn_option_set given; /* TN_OPTION_BIT of each option seen */
     const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *messages, *tools, *bos, *eos;
-    const char *state, *draft, *samplers, *grammar;
+    const char *state, *draft, *samplers, *grammar, *json_schema, *profile;
     const char *system, *template, *load, *full, *reasoning;
     tn_texts stop, var, dry_break, bias;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
@@ -119,6 +121,16 @@ static inline bool tn_option_given(const tn_options *options, tn_option_id id) {
 /* Parses the arguments that follow the command's name. Returns 0, or the exit code after printing what is
  * wrong. */
 int tn_options_parse(const tn_command *command, int n_args, char *const *args, tn_options *out);
+
+/* The option of a long name, TN_OPTION_COUNT if there is none. */
+tn_option_id tn_option_named(const char *name);
+
+/* What values an option has: none but its presence, one, or several in turn. */
+typedef enum tn_option_values { TN_VALUES_NONE, TN_VALUES_ONE, TN_VALUES_LIST } tn_option_values;
+tn_option_values tn_option_values_of(tn_option_id id);
+
+/* Sets an option as if it had been given, with `word` for its name in errors. Returns the exit code. */
+int tn_option_set_value(tn_options *options, tn_option_id id, const char *word, const char *value);
 
 /* Decimal integer without sign (but '-' where low is negative), spaces or anything behind it. */
 bool tn_parse_integer(const char *text, int64_t low, int64_t high, int64_t *out);

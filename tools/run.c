@@ -9,6 +9,7 @@
 
 #include "cli.h"
 #include "draft.h"
+#include "profile.h"
 #include "sampling.h"
 #include "terminal.h"
 
@@ -18,13 +19,14 @@ static const char help[] = "usage: tern run -m M.gguf (-p TEXT | -f FILE) [optio
                            "  -f, --file FILE       the prompt from a file as it is; - is standard input\n"
                            "  -n, --predict N       tokens to generate (until the end, or -c is full)\n"
                            "  -c, --ctx N           positions in the context (the model's, at most 4096)\n"
-                           "  -t, --threads N       threads (the cores this process may use)\n"
-                           "  --pin                 bind each thread to a processor\n"
+                           "  -t, --threads N       threads (the cores allowed here); --pin binds them\n"
                            "  -b, --batch N         tokens of the prompt computed at once (512)\n"
                            "  -s, --seed N          seed of the draws (a new one, printed at the end)\n"
                            "  --temp X              temperature of the draws (0.8; 0: greedy)\n"
                            "  --grammar FILE        the text must match this grammar (GBNF)\n"
-                           "  --help-sampling       how tokens are drawn, and the options for that\n"
+                           "  --json-schema FILE    the text must be valid by it; also the schema itself\n"
+                           "  --profile NAME        settings from ~/.config/tern/config.yaml (default)\n"
+                           "  --help-sampling       how tokens are drawn, and all options for that\n"
                            "  --stop TEXT           end before this text appears; up to 16 of them\n"
                            "  --ignore-eos          go on past end tokens\n"
                            "  --no-special, --no-bos  control tokens in the prompt are plain text; no BOS\n"
@@ -32,8 +34,7 @@ static const char help[] = "usage: tern run -m M.gguf (-p TEXT | -f FILE) [optio
                            "  --state FILE          what the prompt shares with the last run is not redone\n"
                            "  --draft lookup|none|FILE  guess tokens: from the text, not, by a small model\n"
                            "  --arch-file FILE, --pre NAME  YAML description; pre-tokenizer to use\n"
-                           "  -v, --verbose         the model and the memory it needs, before the text\n"
-                           "  -q, --quiet           no warnings and no figures\n"
+                           "  -v, --verbose; -q, --quiet  more said of the model; no warnings, no figures\n"
                            "  -h, --help            this text\n";
 
 /* One run, filled from top to bottom. */
@@ -285,9 +286,10 @@ static int run_model(tn_run *run) {
     if (!exit_code) exit_code = prefill(run);
     if (!exit_code) exit_code = open_generator(run);
     if (!exit_code) exit_code = generate(run);
-    if (run->session && exit_code != TN_EXIT_FAILED && !run->options->quiet) print_figures(run, exit_code);
+    const bool made = run->session && (exit_code == TN_EXIT_DONE || exit_code == TN_EXIT_INTERRUPTED);
+    if (made && !run->options->quiet) print_figures(run, exit_code);
     tern_generator_free(run->generator); /* the session holds the text alone then */
-    if (run->session && exit_code != TN_EXIT_FAILED && save_state(run)) return TN_EXIT_FAILED;
+    if (made && save_state(run)) return TN_EXIT_FAILED;
     return exit_code;
 }
 
@@ -298,12 +300,16 @@ static int run_command(const tn_options *options) {
         return tn_cli_fail_usage(options->command, prompt ? "-p and -f: expected one of them, found both"
                                                           : "-p or -f: missing prompt");
     }
-    tn_run run = {.options = options, .stdout_terminal = isatty(STDOUT_FILENO) == 1};
-    const int exit_code = run_model(&run);
+    tn_options all = *options;
+    tn_profile *profile;
+    tn_run run = {.options = &all, .stdout_terminal = isatty(STDOUT_FILENO) == 1};
+    int exit_code = tn_profile_apply(&all, &profile);
+    if (!exit_code) exit_code = run_model(&run);
     tern_session_free(run.session);
     tn_draft_close(&run.draft);
     tern_free(run.ids);
     tn_sampling_free(&run.sampling);
+    tn_profile_free(profile);
     tern_model_close(run.model);
     return exit_code;
 }

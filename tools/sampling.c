@@ -12,20 +12,20 @@
 #include "terminal.h"
 
 const char tn_sampling_help[] =
-    "Tokens are drawn by a chain of stages. Defaults: the model file's, else as here.\n"
+    "Tokens are drawn by a chain of stages. Defaults: those of --profile, else the\n"
+    "model file's, else as here. --grammar FILE and --json-schema FILE bind the text.\n"
     "  -s, --seed N             seed of the draws (a new one, printed at the end)\n"
     "  --samplers LIST          the stages, in order: penalties,dry,top-n-sigma,\n"
     "                           top-k,typical,top-p,min-p,xtc,temperature\n"
-    "  --repeat-penalty X       divides the logits of recent tokens (1, off)\n"
-    "  --presence-penalty X, --frequency-penalty X   taken off them, once or each time\n"
-    "  --repeat-last-n N        how many tokens are recent (64; -1: all)\n"
-    "  --dry X, --dry-base X    penalty of repetitions (0, off), growth a token (1.75)\n"
+    "  --repeat-penalty X, --presence-penalty X, --frequency-penalty X   for tokens\n"
+    "                           among the last --repeat-last-n N (1, 0, 0; 64)\n"
+    "  --dry X, --dry-base X    penalty of repetitions (0, off), growth (1.75)\n"
     "  --dry-length N           repeated tokens that are free (2)\n"
     "  --dry-last-n N, --dry-break TEXT   tokens looked at (-1: all), what ends one\n"
     "  --top-n-sigma X          keep logits in X deviations of the best (0, off)\n"
     "  --top-k N                keep the N likeliest (40; 0: all)\n"
     "  --typical X              keep the most typical, up to this share (1, off)\n"
-    "  --top-p X, --min-p X     share of probability kept (0.95), of the best's (0.05)\n"
+    "  --top-p X, --min-p X     share kept (0.95), of the best's probability (0.05)\n"
     "  --xtc X                  chance to drop the likeliest (0, off) of at least\n"
     "  --xtc-threshold X        this probability (0.1), but for one\n"
     "  --temp X                 temperature (0.8; 0: greedy)\n"
@@ -34,7 +34,7 @@ const char tn_sampling_help[] =
     "  --mirostat-rate X        how fast (0.1)\n"
     "  --bias ID=X              add to the logit of a token; -inf bans it\n"
     "  --logprobs N             of each token and the N likeliest, as lines of JSON\n"
-    "  --grammar FILE           the text must match this grammar (GBNF)\n"
+    "  --profile NAME           settings from ~/.config/tern/config.yaml (default)\n"
     "  --help-sampling          this text\n";
 
 static uint64_t new_seed(void) {
@@ -94,6 +94,19 @@ static int read_bias(const tn_options *options, const char *text, tern_logit_bia
     return TN_EXIT_DONE;
 }
 
+/* A schema may stand on the command line itself: it begins with a brace. */
+static int read_constraint(const tn_options *options, tn_sampling *out) {
+    const char *schema = options->json_schema;
+    if (options->grammar && schema)
+        return tn_cli_fail_usage(options->command,
+                                 "--grammar and --json-schema: expected one of them, found both");
+    if (options->grammar) return tn_cli_read(options->grammar, &out->grammar);
+    if (!schema) return TN_EXIT_DONE;
+    if (schema[strspn(schema, " \t\n")] != '{') return tn_cli_read(schema, &out->grammar);
+    out->grammar = (tn_text){strdup(schema), strlen(schema)};
+    return out->grammar.bytes ? TN_EXIT_DONE : tn_cli_fail("cannot read: --json-schema: out of memory");
+}
+
 int tn_sampling_read(const tn_options *options, const tern_model *model, tn_sampling *out) {
     tern_error err;
     if (tern_model_sampling(model, &out->s, &err) != TERN_OK) return tn_cli_fail_library(&err);
@@ -105,7 +118,7 @@ int tn_sampling_read(const tn_options *options, const tern_model *model, tn_samp
     }
     out->s.bias = out->bias;
     out->s.n_bias = options->bias.n;
-    return options->grammar ? tn_cli_read(options->grammar, &out->grammar) : TN_EXIT_DONE;
+    return read_constraint(options, out);
 }
 
 void tn_sampling_free(tn_sampling *sampling) {
@@ -116,8 +129,13 @@ void tn_sampling_free(tn_sampling *sampling) {
 void tn_sampling_config(const tn_sampling *sampling, const tn_options *options,
                         tern_generator_options *config) {
     config->sampling = &sampling->s;
-    config->grammar = sampling->grammar.bytes;
-    config->n_grammar = sampling->grammar.n;
+    if (options->json_schema) {
+        config->json_schema = sampling->grammar.bytes;
+        config->n_json_schema = sampling->grammar.n;
+    } else {
+        config->grammar = sampling->grammar.bytes;
+        config->n_grammar = sampling->grammar.n;
+    }
     config->want_logprobs = tn_option_given(options, TN_OPTION_LOGPROBS);
     config->n_logprobs = (uint32_t)options->n_logprobs;
 }
@@ -132,10 +150,11 @@ static json_t *logprob_json(const tern_model *model, const tern_logprob *l) {
     size_t n;
     char safe[512];
     const char *text = tern_token_text(model, l->token, true, &n);
+    json_t *exact = json_stringn(text, n); /* NULL if it is no UTF-8: then with \\xNN */
     tern_escape(safe, sizeof safe, text, n);
     /* JSON has no infinity: a token that cannot be has null. */
-    return json_pack("{s:i, s:s, s:o}", "token", l->token, "text", safe, "logprob",
-                     isfinite(l->logprob) ? json_real((double)l->logprob) : json_null());
+    return json_pack("{s:i, s:o, s:o}", "token", l->token, "text", exact ? exact : json_string(safe),
+                     "logprob", isfinite(l->logprob) ? json_real((double)l->logprob) : json_null());
 }
 
 int tn_logprobs_print(const tern_model *model, const tern_generator *generator) {

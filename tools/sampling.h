@@ -11,7 +11,7 @@
      TN_ACCEPT(PRESENCE_PENALTY) | TN_ACCEPT(FREQUENCY_PENALTY) | TN_ACCEPT(DRY) | TN_ACCEPT(DRY_BASE) |     \
      TN_ACCEPT(DRY_LENGTH) | TN_ACCEPT(DRY_LAST_N) | TN_ACCEPT(DRY_BREAK) | TN_ACCEPT(MIROSTAT) |            \
      TN_ACCEPT(MIROSTAT_RATE) | TN_ACCEPT(BIAS) | TN_ACCEPT(SAMPLERS) | TN_ACCEPT(LOGPROBS) |                \
-     TN_ACCEPT(GRAMMAR) | TN_ACCEPT(HELP_SAMPLING))
+     TN_ACCEPT(GRAMMAR) | TN_ACCEPT(JSON_SCHEMA) | TN_ACCEPT(PROFILE) | TN_ACCEPT(HELP_SAMPLING))
 
 /* The text of --help-sampling; at most 24 lines of 80 columns. */
 extern const char tn_sampling_help[];
@@ -19,10 +19,10 @@ extern const char tn_sampling_help[];
 typedef struct tn_sampling {
     tern_sampling s;
     tern_logit_bias bias[TN_MAX_TEXTS];
-    tn_text grammar; /* bytes NULL: none */
+    tn_text grammar; /* or schema; bytes NULL: none */
 } tn_sampling;       /* all zero: empty */
 
-/* The settings: the model's, then what was given; a new seed unless one was given. Reads the grammar. Returns the exit code. */
+/* The settings: the model's, then what was given; a new seed unless one was given. Reads the grammar or schema. Returns the exit code. */
 int tn_sampling_read(const tn_options *options, const tern_model *model, tn_sampling *out);
 void tn_sampling_free(tn_sampling *sampling);
 

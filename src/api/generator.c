@@ -1,6 +1,7 @@
 /* Text from a session. */
 #include <stdlib.h>
 
+#include "../text/schema.h"
 #include "api.h"
 
 _Static_assert((int)TERN_STOP_FULL == (int)TN_STOP_FULL, "stop reasons agree");
@@ -35,11 +36,29 @@ static tn_status check_draft(const tern_model *model, const tern_model *draft, t
     return draft->tok ? TN_OK : tn_api_need_tokenizer(draft, e);
 }
 
+/* By way of a grammar, which comes without a way to end only if the schema leads back to itself. */
+static tn_status parse_schema(const tern_generator_options *o, tn_grammar **out, tn_error *err) {
+    char *text;
+    tn_error inner = {0};
+    *out = NULL;
+    tn_status s = tn_schema_to_grammar(o->json_schema, o->n_json_schema, &text, err);
+    if (s) return s;
+    s = tn_grammar_parse(text, strlen(text), "made of a JSON schema", out, &inner);
+    free(text);
+    return s ? tn_fail(err, s, "bad JSON schema", NULL, "too large, or a $ref leads back to itself (%s)",
+                       inner.message)
+             : TN_OK;
+}
+
 static tn_status make_constraint(tern_generator *generator, const tern_session *session,
                                  const tern_generator_options *o, tn_error *err) {
     tn_grammar *grammar;
-    if (!o->grammar) return TN_OK;
-    const tn_status s = tn_grammar_parse(o->grammar, o->n_grammar, "grammar", &grammar, err);
+    if (!o->grammar && !o->json_schema) return TN_OK;
+    if (o->grammar && o->json_schema)
+        return tn_fail(err, TN_ERR_ARG, "cannot generate", NULL,
+                       "a grammar and a JSON schema, expected one of them");
+    const tn_status s = o->json_schema ? parse_schema(o, &grammar, err)
+                                       : tn_grammar_parse(o->grammar, o->n_grammar, "grammar", &grammar, err);
     if (s) return s;
     return tn_constraint_new(grammar, session->model->tok, tn_session_config_of(session->s)->n_vocab,
                              !o->ignore_end, &generator->constraint, err);

@@ -1,6 +1,7 @@
 /* A pick, from the logits to the token. */
 #include "sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,8 +26,9 @@ static tn_status init(tn_sampler *s, const tn_tokenizer *tok, tn_error *err) {
     s->weights = calloc(n, sizeof *s->weights);
     s->ranks = calloc(n, sizeof *s->ranks);
     s->bins = calloc(n, sizeof *s->bins);
+    s->listed = calloc(n, sizeof *s->listed);
     s->bias = calloc(n_bias + 1, sizeof *s->bias);
-    if (!s->logits || !s->ids || !s->weights || !s->ranks || !s->bins || !s->bias)
+    if (!s->logits || !s->ids || !s->weights || !s->ranks || !s->bins || !s->listed || !s->bias)
         return tn_fail(err, TN_ERR_MEMORY, "sampler", NULL, "out of memory");
     if (n_bias) memcpy(s->bias, s->params.bias, n_bias * sizeof *s->bias);
     qsort(s->bias, n_bias, sizeof *s->bias, by_token);
@@ -62,6 +64,7 @@ void tn_sampler_free(tn_sampler *s) {
     free(s->weights);
     free(s->ranks);
     free(s->bins);
+    free(s->listed);
     free(s->bias);
     tn_history_free(&s->history);
     free(s);
@@ -77,6 +80,7 @@ tn_status tn_sampler_accept(tn_sampler *s, int32_t token, tn_error *err) {
 /* ---- Candidates ---------------------------------------------------------------------------------------- */
 
 static tn_status check_logits(const tn_sampler *s, const float *logits, tn_error *err) {
+    if (tn_all_finite_or_low(logits, s->n_vocab)) return TN_OK;
     for (uint32_t i = 0; i < s->n_vocab; i++)
         if (!(logits[i] < INFINITY))
             return tn_fail(err, TN_ERR_NUMERIC, "sampler", "logits", "token %u has %g", i, (double)logits[i]);
@@ -119,10 +123,10 @@ static void add_bias(tn_sampler *s) {
 
 /* The best candidate, the lowest id among equals; n if all are -infinity. */
 static uint32_t best(const tn_sampler *s) {
-    float max = -INFINITY;
-    uint32_t at = s->n;
-    for (uint32_t i = 0; i < s->n; i++)
-        if (s->logits[i] > max) max = s->logits[i], at = i;
+    const float max = tn_greatest(s->logits, s->n);
+    uint32_t at = 0;
+    if (max == -INFINITY) return s->n;
+    while (s->logits[at] != max) at++;
     return at;
 }
 
@@ -133,51 +137,93 @@ static tn_status none_left(bool constrained, tn_error *err) {
 
 /* ---- Pick ---------------------------------------------------------------------------------------------- */
 
-static tn_status pick_greedy(tn_sampler *s, const float *logits, const uint64_t *mask, int32_t *token,
-                             tn_error *err) {
-    gather(s, logits, mask);
-    s->inverse = 1;
-    add_bias(s);
-    for (uint32_t i = 0; i < s->n_stages; i++)
-        if (s->stages[i] <= TN_STAGE_DRY) tn_sampler_filters[s->stages[i]](s);
-    const uint32_t at = best(s);
-    if (at == s->n) return none_left(mask != NULL, err);
-    *token = (int32_t)s->ids[at];
-    return TN_OK;
+/* Stages that look back on the text and stand in front of all filters; for a greedy choice, all of them. Returns the place of
+ * the next stage. */
+static uint32_t look_back(tn_sampler *s, bool greedy) {
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < s->n_stages; i++) {
+        if (s->stages[i] <= TN_STAGE_DRY && (greedy || i == next)) {
+            tn_sampler_filters[s->stages[i]](s);
+            next = i + 1;
+        }
+    }
+    return next;
 }
 
-static tn_status pick_drawn(tn_sampler *s, const float *logits, const uint64_t *mask, int32_t *token,
-                            tn_error *err) {
+/* Which allowed tokens decide, whatever the others are: the n best, or (n 0) those within `reach` of the best. */
+typedef struct tn_deciding {
+    uint32_t n;
+    double reach; /* infinity: all may matter */
+} tn_deciding;
+
+static tn_deciding deciding(const tn_sampler *s, bool greedy, uint32_t next) {
+    enum { MOST = 1000 };
+    const uint8_t stage = next < s->n_stages ? s->stages[next] : TN_N_STAGES;
+    if (greedy) return (tn_deciding){.n = 1};
+    if (stage == TN_STAGE_TOP_K && s->params.top_k <= MOST)
+        return (tn_deciding){.n = (uint32_t)s->params.top_k};
+    /* A little more than min-p, whose weights are rounded. */
+    if (stage == TN_STAGE_MIN_P && s->params.min_p > FLT_MIN)
+        return (tn_deciding){.reach = 0.01 - tn_log((double)s->params.min_p)};
+    return (tn_deciding){.reach = INFINITY};
+}
+
+/* Narrows the candidates to the allowed ones among the best, if these decide. To look at a few tokens takes less time than to
+ * find all that are allowed, and in most texts the best tokens are allowed. */
+static bool narrow(tn_sampler *s, tn_constraint *constraint, tn_deciding d) {
+    const uint32_t at = d.n == 1 ? best(s) : s->n, n_wide = d.n == 0 ? 512 : d.n < 32 ? 128 : 4 * d.n;
+    uint32_t n_kept = 0;
+    float least = INFINITY, greatest = -INFINITY; /* of all that are looked at; of the allowed */
+    if (at < s->n && tn_constraint_allows(constraint, (int32_t)s->ids[at])) {
+        s->logits[0] = s->logits[at];
+        s->ids[0] = s->ids[at];
+        s->n = 1;
+        return true;
+    }
+    if (d.reach == INFINITY || n_wide >= s->n) return false;
+    tn_keep_best(s, s->logits, true, n_wide);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const float logit = s->logits[i];
+        least = logit < least ? logit : least;
+        if (!tn_constraint_allows(constraint, (int32_t)s->ids[i])) continue;
+        greatest = logit > greatest ? logit : greatest;
+        s->logits[n_kept] = logit;
+        s->ids[n_kept++] = s->ids[i];
+    }
+    s->n = n_kept;
+    return d.n ? n_kept >= d.n : (double)least < (double)greatest - d.reach;
+}
+
+/* Picks with the mask, or without one (NULL); *token stays -1 if that does not do under the constraint. */
+static tn_status pick(tn_sampler *s, const float *logits, tn_constraint *constraint, const uint64_t *mask,
+                      int32_t *token, tn_error *err) {
+    const bool greedy = s->params.temperature == 0;
     gather(s, logits, mask);
     s->inverse = 1;
     s->weighed = false;
     add_bias(s);
-    if (best(s) == s->n) return none_left(mask != NULL, err);
-    for (uint32_t i = 0; i < s->n_stages; i++) tn_sampler_filters[s->stages[i]](s);
-    const uint32_t at = tn_draw(s);
+    const uint32_t next = look_back(s, greedy);
+    if (constraint && !mask && !narrow(s, constraint, deciding(s, greedy, next))) return TN_OK;
+    uint32_t at = best(s);
+    if (at == s->n) return none_left(constraint != NULL, err);
+    if (!greedy) {
+        for (uint32_t i = next; i < s->n_stages; i++) tn_sampler_filters[s->stages[i]](s);
+        at = tn_draw(s);
+        tn_mirostat_drawn(s, s->logits[at]);
+    }
     *token = (int32_t)s->ids[at];
-    tn_mirostat_drawn(s, s->logits[at]);
     return TN_OK;
 }
 
-/* The best of all tokens is the best of those allowed if it is allowed itself: no mask is needed then. A draw has no such
- * short cut, since every share of it depends on which tokens count. */
 tn_status tn_sampler_pick(tn_sampler *s, const float *logits, tn_constraint *constraint, int32_t *token,
                           tn_error *err) {
-    *token = 0;
-    tn_status status = check_logits(s, logits, err);
-    if (status != TN_OK) return status;
-    const bool greedy = s->params.temperature == 0;
     const uint64_t *mask = NULL;
-    if (greedy) {
-        status = pick_greedy(s, logits, NULL, token, err);
-        if (status != TN_OK || !constraint || tn_constraint_allows(constraint, *token)) return status;
-    }
-    if (constraint) {
-        status = tn_constraint_mask(constraint, &mask, err);
-        if (status != TN_OK) return status;
-    }
-    return greedy ? pick_greedy(s, logits, mask, token, err) : pick_drawn(s, logits, mask, token, err);
+    *token = -1;
+    tn_status status = check_logits(s, logits, err);
+    if (status == TN_OK) status = pick(s, logits, constraint, NULL, token, err);
+    if (status == TN_OK && *token < 0) status = tn_constraint_mask(constraint, &mask, err);
+    if (status == TN_OK && *token < 0) status = pick(s, logits, constraint, mask, token, err);
+    return status;
 }
 
 /* ---- Log-probabilities ----------------------------------------------------------------------------------- */

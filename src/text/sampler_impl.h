@@ -58,6 +58,7 @@ struct tn_sampler {
     uint32_t *ids, *weights;
     float *ranks;   /* of candidates, for a stage whose ranks are not the logits */
     uint16_t *bins; /* of candidates, while the best are found */
+    uint32_t *listed;
     double inverse; /* of the temperature so far */
     float max;      /* of the logits when they were weighed */
     bool weighed;   /* weights and sum are those of the candidates at this temperature */
@@ -79,6 +80,9 @@ static inline uint32_t tn_order_bits(float x) {
     memcpy(&bits, &x, sizeof bits);
     return bits ^ (bits >> 31 ? UINT32_MAX : 0x80000000u);
 }
+
+float tn_greatest(const float *x, uint32_t n);         /* -infinity of none */
+bool tn_all_finite_or_low(const float *x, uint32_t n); /* no NaN, no +infinity */
 
 /* The least integer not below x, for x in [0, 2^63). */
 uint64_t tn_round_up_real(double x);

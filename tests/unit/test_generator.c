@@ -1,4 +1,5 @@
 /* Generation on a tiny model: where it stops, and what text comes out. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -198,6 +199,69 @@ static void an_end_token_ends_the_text(void **state) {
     assert_true(ended > 5);
 }
 
+/* The text begins with what the grammar says, and ends where nothing can follow, end tokens or not. */
+static void a_grammar_binds_the_text_and_ends_it(void **state) {
+    fixture *f = *state;
+    static const char grammar_text[] = "root ::= \"be\" [a-z\\u00e9]{3,9} \"!\"";
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        tn_generator_config c = sampled;
+        tn_grammar *grammar;
+        tn_stop stop;
+        uint64_t n;
+        c.sampling.seed = seed;
+        c.sampling.temperature = seed % 4 ? 3 : 0;
+        c.ignore_end = seed % 2;
+        assert_int_equal(tn_grammar_parse(grammar_text, strlen(grammar_text), "test", &grammar, NULL), TN_OK);
+        assert_int_equal(tn_constraint_new(grammar, f->tok, N_VOCAB, !c.ignore_end, &c.constraint, NULL),
+                         TN_OK);
+        const char *text = generate(f, &c, &stop, &n);
+        assert_int_equal(stop, TN_STOP_END);
+        assert_memory_equal(text, "be", 2);
+        size_t n_letters = 0;
+        for (text += 2; *text && *text != '!'; n_letters++) {
+            if (memcmp(text, "\xC3\xA9", 2) == 0)
+                text++;
+            else
+                assert_in_range(*text, 'a', 'z');
+            text++;
+        }
+        assert_in_range(n_letters, 3, 9);
+        assert_string_equal(text, "!");
+        tn_constraint_free(c.constraint);
+    }
+}
+
+static void logprobs_are_those_of_the_session_s_logits(void **state) {
+    fixture *f = *state;
+    static const int32_t prompt[] = {1, 260};
+    tn_generator_config c = sampled;
+    tn_generator *g;
+    size_t n_text, n;
+    const char *text;
+    tn_stop stop;
+    c.want_logprobs = true;
+    c.n_logprobs = 5;
+    tn_session_truncate(f->session, 0);
+    assert_int_equal(tn_session_eval(f->session, prompt, 2, 1, NULL), TN_OK);
+    assert_int_equal(tn_generator_new(f->session, f->tok, &c, prompt, 2, &g, NULL), TN_OK);
+    assert_null(tn_generator_logprobs(g, &n));
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(tn_generator_next(g, &text, &n_text, &stop, NULL), TN_OK);
+        const tn_logprob *l = tn_generator_logprobs(g, &n);
+        const float *logits =
+            tn_session_logits(f->session, 0); /* of which the token was made: it is evaluated later */
+        double sum = 0;
+        for (int j = 0; j < N_VOCAB; j++) sum += exp((double)logits[j]);
+        assert_int_equal(n, 6);
+        assert_int_equal(l[0].token, tn_generator_token(g));
+        for (size_t j = 0; j < n; j++) {
+            assert_true(fabs((double)l[j].logprob - ((double)logits[l[j].token] - log(sum))) < 1e-5);
+            if (j > 1) assert_true(l[j].logprob <= l[j - 1].logprob);
+        }
+    }
+    tn_generator_free(g);
+}
+
 static void wrong_options_are_refused(void **state) {
     fixture *f = *state;
     static const int32_t prompt[] = {1};
@@ -376,6 +440,8 @@ int main(void) {
         cmocka_unit_test(the_same_seed_gives_the_same_text),
         cmocka_unit_test(stop_strings_are_found_wherever_they_begin),
         cmocka_unit_test(an_end_token_ends_the_text),
+        cmocka_unit_test(a_grammar_binds_the_text_and_ends_it),
+        cmocka_unit_test(logprobs_are_those_of_the_session_s_logits),
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(a_draft_is_what_followed_the_longest_match),
         cmocka_unit_test(drafts_change_nothing_but_the_time),

@@ -1,5 +1,6 @@
 /* Grammars: what they match, against cases by hand and against a recognizer of another kind; what is refused; how long the worst
  * takes; and the masks over a vocabulary, against one token after the other. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,6 +16,7 @@
 #include "src/text/constraint.h"
 #include "src/text/grammar.h"
 #include "src/text/matcher.h"
+#include "src/text/sampler.h"
 #include "tests/unit/vocab_fixture.h"
 
 static uint64_t random_state = 1;
@@ -598,6 +600,61 @@ static void masks_are_what_each_token_alone_says(void **state) {
         }
 }
 
+/* A pick under a constraint is the pick from logits of which all others are -infinity: the same draws of the same seed. */
+static void picks_are_those_of_the_allowed_tokens_alone(void **state) {
+    (void)state;
+    enum { N_VOCAB = 1000 };
+    vocab v;
+    tn_tokenizer *tok = make_tokenizer(&v, 0);
+    static const tn_sampler_params base = {
+        .temperature = 1, .top_p = 1, .typical_p = 1, .repeat_penalty = 1, .temperature_exponent = 1};
+    static const char *const orders[] = {"penalties,dry,top-k,top-p,temperature", "top-k,xtc",
+                                         "min-p,temperature,top-k", "temperature,penalties,top-k,min-p"};
+    int n_picked = 0;
+    for (int round = 0; round < 240; round++) {
+        tn_sampler_params p = base;
+        p.order = orders[round % 4];
+        p.temperature = round % 5 ? 1.2f : 0;
+        p.top_k = 1 + round % 40;
+        p.top_p = 0.9f, p.min_p = 0.01f, p.xtc_probability = 0.5f, p.xtc_threshold = 0.1f;
+        p.presence_penalty = 2, p.repeat_last_n = 20;
+        p.dry_multiplier = 1, p.dry_base = 1.5f, p.dry_allowed_length = 1, p.dry_last_n = 50;
+        p.seed = (uint64_t)round;
+        tn_sampler *under, *alone;
+        tn_constraint *c;
+        assert_int_equal(tn_sampler_new(&p, NULL, N_VOCAB, &under, NULL), TN_OK);
+        assert_int_equal(tn_sampler_new(&p, NULL, N_VOCAB, &alone, NULL), TN_OK);
+        const char *grammar =
+            round % 3 ? "root ::= ([a-c] | \"\\\"\" [^\\x00-\\x1F]* | \"{\" root \"}\")+" : "root ::= .*";
+        assert_int_equal(tn_constraint_new(parse(grammar), tok, N_VOCAB, true, &c, NULL), TN_OK);
+        for (int step = 0; step < 12; step++) {
+            static float logits[N_VOCAB], masked[N_VOCAB];
+            const uint64_t *mask;
+            int32_t token, expected;
+            for (int i = 0; i < N_VOCAB; i++)
+                logits[i] = (float)random_below(round % 2 ? 12 : 100000) /
+                            (round % 2        ? 2
+                             : round % 8 == 6 ? 1000
+                                              : 10000); /* ties, or none; far apart, or not */
+            assert_int_equal(tn_sampler_pick(under, logits, c, &token, NULL), TN_OK);
+            assert_int_equal(tn_constraint_mask(c, &mask, NULL), TN_OK);
+            for (int i = 0; i < N_VOCAB; i++) masked[i] = mask[i / 64] >> i % 64 & 1 ? logits[i] : -INFINITY;
+            assert_int_equal(tn_sampler_pick(alone, masked, NULL, &expected, NULL), TN_OK);
+            assert_int_equal(token, expected);
+            n_picked += masked[token] != -INFINITY;
+            if (token == END) break;
+            assert_int_equal(tn_sampler_accept(under, token, NULL), TN_OK);
+            assert_int_equal(tn_sampler_accept(alone, token, NULL), TN_OK);
+            assert_int_equal(tn_constraint_accept(c, token, NULL), TN_OK);
+        }
+        tn_sampler_free(under);
+        tn_sampler_free(alone);
+        tn_constraint_free(c);
+    }
+    assert_true(n_picked > 1000);
+    tn_tokenizer_free(tok);
+}
+
 static void what_cannot_go_on_is_an_error(void **state) {
     (void)state;
     vocab v;
@@ -630,6 +687,7 @@ int main(void) {
         cmocka_unit_test(random_grammars_match_what_another_recognizer_does),
         cmocka_unit_test(random_texts_do_no_harm),
         cmocka_unit_test(masks_are_what_each_token_alone_says),
+        cmocka_unit_test(picks_are_those_of_the_allowed_tokens_alone),
         cmocka_unit_test(what_cannot_go_on_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
