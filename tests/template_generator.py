@@ -318,4 +318,4 @@ class Generator:
             self.tag("set cy = cycler('o', 'e')") + "{{ cy.next() }}{{ cy.current }}{{ cy.next() }}{{ cy.next() }}")
 
     def template(self):
-        return "".join(self.statement(3) for _ in range(self.rng.randint(1, 4)))
+        return "".join(self.statement(3) for _ in range(self.rng.randint(1, 2)))

@@ -1,6 +1,7 @@
 """What chat templates render to: jinja2 set up as transformers does it, and tern's interpreter behind a pipe."""
 
 import datetime
+import functools
 import json
 import os
 import struct
@@ -71,19 +72,54 @@ def environment():
 
 
 ENVIRONMENT = environment()
-warnings.filterwarnings("ignore", category=SyntaxWarning)  # of the Python that jinja2 makes
+
+
+@functools.lru_cache(8)
+def compiled(template):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the Python that jinja2 makes
+        return ENVIRONMENT.from_string(template)
 
 
 def expected(template, variables):
     """The text, or None where jinja2 refuses."""
     try:
-        text = ENVIRONMENT.from_string(template).render(**variables)
+        text = compiled(template).render(**variables)
         text.encode()
         return text
     except RecursionError:
         raise
     except Exception:
         return None
+
+
+METADATA = {0: "b", 1: "b", 2: "h", 3: "h", 4: "i", 5: "i", 6: "f", 7: "?", 10: "q", 11: "q", 12: "d"}
+
+
+def metadata(path, prefix="tokenizer."):
+    """Of a GGUF file, the values whose keys begin so; quicker than a reader that makes arrays of every string."""
+    values = {}
+    with open(path, "rb") as file:
+        def number(form):
+            return struct.unpack("<" + form, file.read(struct.calcsize(form)))[0]
+
+        def value(kind):
+            if kind == 8:
+                return file.read(number("Q")).decode()
+            if kind != 9:
+                return number(METADATA[kind])
+            inner, n = number("I"), number("Q")
+            if inner not in METADATA:
+                return [value(inner) for _ in range(n)]
+            return list(struct.unpack(f"<{n}{METADATA[inner]}", file.read(n * struct.calcsize(METADATA[inner]))))
+
+        file.seek(16)
+        for _ in range(number("Q")):
+            key = value(8)
+            entry = value(number("I"))
+            if key.startswith(prefix):
+                values[key.removeprefix(prefix)] = entry
+    return values
 
 
 class Tern:

@@ -3,7 +3,7 @@
 
 TERN_DATA/templates (default ../shared/data) and the real models in TERN_MODELS are used where they are there."""
 
-import glob
+import functools
 import json
 import os
 import pathlib
@@ -15,9 +15,8 @@ import time
 import unittest
 
 try:
-    import gguf
     from template_generator import VARIABLES, Generator
-    from template_reference import Tern, expected
+    from template_reference import Tern, expected, metadata
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -65,23 +64,15 @@ CONVERSATIONS = {
 }
 
 
+@functools.cache
 def real_models():
-    return [(name, MODELS / f"{name}.gguf") for name in REAL if (MODELS / f"{name}.gguf").is_file()]
-
-
-def model_template(path):
-    reader = gguf.GGUFReader(path)
-    return str(bytes(reader.fields["tokenizer.chat_template"].parts[-1]), "utf-8")
-
-
-def vocabulary(path):
-    field = gguf.GGUFReader(path).fields["tokenizer.ggml.tokens"]
-    return [str(bytes(field.parts[i]), "utf-8") for i in field.data]
+    """(name, path, metadata of the tokenizer); not every file has a template."""
+    return [(name, path, metadata(path)) for name in REAL if (path := MODELS / f"{name}.gguf").is_file()]
 
 
 def published():
     found = [(path.stem, path.read_text(encoding="utf-8")) for path in sorted(DATA.glob("*.jinja"))]
-    return found + [(name, model_template(path)) for name, path in real_models()]
+    return found + [(name, values["chat_template"]) for name, _, values in real_models() if "chat_template" in values]
 
 
 def conversations():
@@ -225,7 +216,7 @@ class Language(Case):
                 self.assertEqual(text, str(name not in without), name)
 
     def test_letters_have_the_case_that_python_gives_them(self):
-        letters = "".join(chr(c) for c in range(0x20, 0x30000) if not 0xD800 <= c < 0xE000 and chr(c) != "Σ")
+        letters = "".join(chr(c) for c in range(0x20, 0x1F000) if not 0xD800 <= c < 0xE000 and chr(c) != "Σ")
         import unicodedata
         old = "".join(c for c in letters if unicodedata.category(c) != "Cn")
         for method in ("upper", "lower", "swapcase", "casefold"):
@@ -259,7 +250,7 @@ class Refusals(Case):
         self.refuses("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "nested too deeply")
         self.refuses("{% for x in range(1000000000) %}{% endfor %}", "Range too big")
         self.refuses("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "too many steps")
-        self.refuses("{% for a in range(99999) %}{% for b in range(99999) %}0123456789{% endfor %}{% endfor %}", "writes more|steps")
+        self.refuses("{% for a in range(99999) %}{% for b in range(99999) %}0123456789{% endfor %}{% endfor %}", "writes more")
         self.refuses("{% for a in range(99999) %}{{ 'x' * 100000 }}{% endfor %}", "writes more|memory|steps")
         self.refuses("{{ 'x' * 1000000000000 }}", "memory|steps")
         self.refuses("{{ [0] * 1000000000000 }}", "memory|steps")
@@ -321,11 +312,13 @@ class Command(unittest.TestCase):
     def test_real_models_have_their_template(self):
         if not real_models():
             self.skipTest("no models (TERN_MODELS)")
-        for name, path in real_models():
-            tokens, ids = vocabulary(path), gguf.GGUFReader(path).fields
-            texts = {f"{key}_token": tokens[int(ids[f"tokenizer.ggml.{key}_token_id"].parts[-1][0])] for key in ("bos", "eos")}
+        for name, path, values in real_models():
+            if "chat_template" not in values:
+                self.assertIn("no key 'tokenizer.chat_template'", self.tern("-m", path, "--messages", self.write("m", [])).stderr.decode())
+                continue
+            texts = {f"{key}_token": values["ggml.tokens"][values[f"ggml.{key}_token_id"]] for key in ("bos", "eos")}
             done = self.tern("-m", path, "--messages", self.write("m", CONVERSATIONS["system"]))
-            want = expected(model_template(path), texts | {
+            want = expected(values["chat_template"], texts | {
                 "messages": CONVERSATIONS["system"], "tools": None, "documents": None, "add_generation_prompt": True})
             self.assertEqual((done.returncode, done.stdout.decode()), (0, want), (name, done.stderr))
 
@@ -333,38 +326,41 @@ class Command(unittest.TestCase):
 class Tokens(unittest.TestCase):
     """Of the real models: the ids of a conversation, by a program that reads messages, a line each, and prints ids."""
 
-    def ids(self, path, *conversations):
+    def ids(self, path, template, *conversations):
         text = "".join(json.dumps(messages) + "\n" for messages in conversations)
-        done = subprocess.run([CHAT_IDS, str(path)], input=text.encode(), capture_output=True, timeout=60, check=True)
+        done = subprocess.run([CHAT_IDS, str(path), template], input=text.encode(), capture_output=True, timeout=60, check=True)
         return [[int(i) for i in line.split()] for line in done.stdout.decode().splitlines()]
+
+    def models(self):
+        """With their own template, or that of their family."""
+        family = DATA / "google-gemma-2-2b-it.jinja"
+        for name, path, values in real_models():
+            if "chat_template" in values or family.is_file():
+                yield name, path, values, values.get("chat_template") or family.read_text(encoding="utf-8")
 
     def test_control_tokens_in_what_a_user_typed_stay_text(self):
         if not real_models():
             self.skipTest("no models (TERN_MODELS)")
-        for name, path in real_models():
-            field = gguf.GGUFReader(path).fields["tokenizer.ggml.token_type"]
-            tokens, types = vocabulary(path), [int(field.parts[i][0]) for i in field.data]
-            control = [i for i, kind in enumerate(types) if kind in (2, 3) and tokens[i]]
-            texts = [tokens[i] for i in control]
-            texts = texts[:60] + [t for t in texts if t == REAL[name]]
+        for name, path, values, template in self.models():
+            tokens = values["ggml.tokens"]
+            control = {i for i, kind in enumerate(values["ggml.token_type"]) if kind in (2, 3) and tokens[i]}
+            texts = [tokens[i] for i in sorted(control)][:60] + [REAL[name]]
             plain = [{"role": role, "content": "x"} for role in ("user", "assistant", "user")]
             typed = [[m | {"content": content} for m in plain] for text in texts for content in (f"a{text}b {text}", text)]
-            want, *found = self.ids(path, plain, *typed)
-            frame = [i for i in want if i in set(control)]
+            want, *found = self.ids(path, template, plain, *typed)
+            frame = [i for i in want if i in control]
             self.assertGreaterEqual(len(frame), 4)
             for conversation, ids in zip(typed, found):
-                self.assertEqual([i for i in ids if i in set(control)], frame, (name, conversation[0]["content"]))
+                self.assertEqual([i for i in ids if i in control], frame, (name, conversation[0]["content"]))
 
     def test_bos_stands_once(self):
-        for name, path in real_models():
-            reader = gguf.GGUFReader(path)
-            bos = int(reader.fields["tokenizer.ggml.bos_token_id"].parts[-1][0])
-            ids, = self.ids(path, CONVERSATIONS["one"])
-            # SmolLM2's BOS is <|im_start|>, which begins turns and is asked for by no flag.
-            self.assertEqual(ids[0], bos, name)
-            self.assertNotEqual(ids[1], bos, name)
-            if name.startswith("gemma"):
-                self.assertEqual(ids.count(bos), 1, name)
+        for name, path, values, template in self.models():
+            bos = values["ggml.bos_token_id"]
+            for begins in (template, template.replace("{{ bos_token }}", "").replace("{{- bos_token }}", "")):
+                ids, = self.ids(path, begins, CONVERSATIONS["one"])
+                self.assertEqual(ids[0], bos, name)
+                # SmolLM2's BOS is <|im_start|>, which begins turns too; it is asked for by no flag.
+                self.assertEqual(ids[:2].count(bos), 1, name)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
  * sandbox, trim_blocks, lstrip_blocks, loop controls, the generation tag, a plain tojson, raise_exception, strftime_now.
  *
  * A template cannot reach anything but the variables it is given and the clock. Steps, depth, memory and output have
- * budgets; what would exceed one is an error. Integers are 64 bits; a result that needs more is an error. The filters
- * pprint, random, urlize and wordwrap, the tags include, import, from, extends and autoescape, and the objects lipsum, self
- * and super are refused: no chat template uses them. */
+ * budgets; what would exceed one is an error. Integers are 64 bits; a result that needs more is an error.
+ *
+ * Missing, since no chat template uses them: the tags include, import, from, extends and autoescape; scoped and required
+ * blocks; the filters pprint, random, urlize and wordwrap; lipsum, self and super; encode, maketrans and translate of
+ * strings; attributes of numbers; %f of strftime_now. striptags knows the common character references alone.
+ */
 #ifndef TN_TEXT_TEMPLATE_H
 #define TN_TEXT_TEMPLATE_H
 

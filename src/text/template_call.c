@@ -80,11 +80,15 @@ tn_tval tn_tcall(tn_trun *r, tn_tval callee, const tn_targs *args) {
 }
 
 int64_t tn_targ_int(tn_trun *r, tn_tval a, int64_t otherwise) {
-    if (a.kind == TN_T_MISSING || a.kind == TN_T_NONE) return otherwise;
+    if (a.kind == TN_T_MISSING) return otherwise;
     if (a.kind == TN_T_UNDEFINED) tn_tfail_undefined(&r->m, a);
     if (a.kind != TN_T_INT && a.kind != TN_T_BOOL)
         tn_tfail(&r->m, TN_ERR_FORMAT, "'%s' object cannot be interpreted as an integer", tn_ttype_name(a));
     return tn_tint_of(a);
+}
+
+tn_tval tn_targ_some(tn_tval a) {
+    return a.kind == TN_T_NONE ? TN_TMISSING : a;
 }
 
 bool tn_targ_truth(tn_trun *r, tn_tval a, bool otherwise) {

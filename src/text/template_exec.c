@@ -86,6 +86,14 @@ static tn_tval capture(tn_trun *r, const tn_tnodes *body, flow *what) {
     return tn_tbuf_done(&b);
 }
 
+/* Filter and call blocks write texts alone. */
+static void put_text(tn_trun *r, tn_tval v) {
+    if (v.kind != TN_T_STR)
+        tn_tfail(&r->m, TN_ERR_FORMAT, "a filter or call block must make a string, not '%s'",
+                 tn_ttype_name(v));
+    tn_tbuf_str(r->out, v.s);
+}
+
 static flow exec_set_block(tn_trun *r, const tn_tnode *node) {
     flow what;
     enter_scope(r, node->scope);
@@ -103,7 +111,7 @@ static flow exec_filter_block(tn_trun *r, const tn_tnode *node) {
     enter_scope(r, node->scope);
     tn_tval v = capture(r, &node->items, &what);
     if (what != FLOW_ON) return what;
-    tn_tprint(r->out, tn_teval_filter(r, node->c, v));
+    put_text(r, tn_teval_filter(r, node->c, v));
     leave_scope(r, node->scope);
     return FLOW_ON;
 }
@@ -214,7 +222,7 @@ tn_tval tn_tcall_macro(tn_trun *r, const tn_tmacro *macro, const tn_targs *args)
 static void exec_call_block(tn_trun *r, const tn_tnode *node) {
     tn_tval caller = macro_new(r, node->macro);
     const tn_targs none = {0};
-    tn_tprint(r->out, node->a ? tn_teval_call(r, node->a, caller) : tn_tcall_macro(r, caller.macro, &none));
+    put_text(r, node->a ? tn_teval_call(r, node->a, caller) : tn_tcall_macro(r, caller.macro, &none));
 }
 
 /* ---- Loops --------------------------------------------------------------------------------------------- */
@@ -327,7 +335,7 @@ static flow exec_for(tn_trun *r, const tn_tnode *node) {
     tn_tval iterable = tn_teval(r, node->b);
     r->m.line = node->line;
     if (!node->loop->recursive) return run_loop(r, node, iterable, r->frame, 0);
-    tn_tprint(r->out, run_recursive_loop(r, node, iterable, r->frame, 0));
+    tn_tbuf_str(r->out, run_recursive_loop(r, node, iterable, r->frame, 0).s);
     return FLOW_ON;
 }
 

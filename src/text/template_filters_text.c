@@ -87,7 +87,7 @@ static tn_tval filter_trim(tn_trun *r, tn_tval self, const tn_tval *a) {
 
 static tn_tval filter_replace(tn_trun *r, tn_tval self, const tn_tval *a) {
     const tn_tstr *old = tn_tstr_of(&r->m, a[0]), *new = tn_tstr_of(&r->m, a[1]);
-    return tn_treplace(r, tn_tstr_of(&r->m, self), old, new, tn_targ_int(r, a[2], -1));
+    return tn_treplace(r, tn_tstr_of(&r->m, self), old, new, tn_targ_int(r, tn_targ_some(a[2]), -1));
 }
 
 static tn_tval filter_center(tn_trun *r, tn_tval self, const tn_tval *a) {
@@ -120,7 +120,7 @@ static tn_tval filter_indent(tn_trun *r, tn_tval self, const tn_tval *a) {
 }
 
 static tn_tval filter_truncate(tn_trun *r, tn_tval self, const tn_tval *a) {
-    int64_t length = tn_targ_int(r, a[0], 255), leeway = tn_targ_int(r, a[3], 5), n = 0;
+    int64_t length = tn_targ_int(r, a[0], 255), leeway = tn_targ_int(r, tn_targ_some(a[3]), 5), n = 0;
     const tn_tstr *end = a[2].kind == TN_T_MISSING ? tn_tliteral(&r->m, "...").s : tn_targ_str(r, a[2]);
     if (length < (int64_t)end->n_chars)
         tn_tfail(&r->m, TN_ERR_FORMAT, "truncate: expected length >= %zu, got %lld", end->n_chars,

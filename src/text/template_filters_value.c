@@ -175,7 +175,8 @@ static tn_tval filter_round(tn_trun *r, tn_tval self, const tn_tval *a) {
     }
     double unit = pow(10, (double)precision), scaled = tn_tdouble_of(self) * unit;
     if (!isfinite(scaled)) tn_tfail(&r->m, TN_ERR_FORMAT, "cannot convert float infinity to integer");
-    return tn_tfloat((up ? ceil(scaled) : floor(scaled)) / unit);
+    scaled = (up ? ceil(scaled) : floor(scaled)) + 0.0; /* an int in Python, so without -0 */
+    return tn_tfloat(scaled / unit);
 }
 
 /* ---- Any value ----------------------------------------------------------------------------------------- */

@@ -84,7 +84,8 @@ static tn_tval str_rstrip(tn_trun *r, tn_tval self, const tn_tval *a) {
 
 /* The bytes between the positions a[1] and a[2]. False where Python finds not even an empty string: behind the end. */
 static bool search_bounds(tn_trun *r, const tn_tstr *s, const tn_tval *a, size_t *begin, size_t *end) {
-    int64_t n = (int64_t)s->n_chars, from = tn_targ_int(r, a[1], 0), to = tn_targ_int(r, a[2], n);
+    int64_t n = (int64_t)s->n_chars, from = tn_targ_int(r, tn_targ_some(a[1]), 0),
+            to = tn_targ_int(r, tn_targ_some(a[2]), n);
     if (from < 0) from = from < -n ? 0 : from + n;
     if (to < 0) to = to < -n ? 0 : to + n;
     if (to > n) to = n;
@@ -334,10 +335,9 @@ tn_tval tn_treplace(tn_trun *r, const tn_tstr *s, const tn_tstr *old, const tn_t
 }
 
 static tn_tval str_replace(tn_trun *r, tn_tval self, const tn_tval *a) {
-    tn_targ_str(r, a[0]), tn_targ_str(r, a[1]);
-    tn_tval old = self.s->markup ? tn_tescape(r, a[0]) : a[0],
-            new = self.s->markup ? tn_tescape(r, a[1]) : a[1];
-    return like(r, self, tn_treplace(r, self.s, old.s, new.s, tn_targ_int(r, a[2], -1)));
+    const tn_tstr *old = tn_targ_str(r, a[0]), *new = tn_targ_str(r, a[1]);
+    if (self.s->markup) new = tn_tescape(r, a[1]).s;
+    return like(r, self, tn_treplace(r, self.s, old, new, tn_targ_int(r, a[2], -1)));
 }
 
 tn_tval tn_tjustify(tn_trun *r, const tn_tstr *s, int64_t width, const tn_tstr *fill, tn_tjustify_side side) {

@@ -53,6 +53,8 @@ extern const tn_tfunction tn_ttext_filters[], tn_tlist_filters[], tn_tvalue_filt
 extern const size_t tn_n_ttext_filters, tn_n_tlist_filters, tn_n_tvalue_filters, tn_n_tstr_methods;
 
 /* A parameter's value, or what it is when it was left out. */
+/* None where it means the same as nothing. */
+tn_tval tn_targ_some(tn_tval a);
 int64_t tn_targ_int(tn_trun *r, tn_tval a, int64_t otherwise);
 bool tn_targ_truth(tn_trun *r, tn_tval a, bool otherwise);
 const tn_tstr *tn_targ_str(tn_trun *r, tn_tval a); /* an error unless a string */

@@ -136,6 +136,7 @@ static void reserve(tn_tbuf *b, size_t n) {
     if (n <= b->cap - b->n) return;
     size_t cap = b->cap ? b->cap : 64;
     while (cap - b->n < n) cap *= 2;
+    if (b->max && cap > b->max) cap = b->max;
     char *grown = tn_talloc(b->m, cap, 1);
     if (b->n) memcpy(grown, b->p, b->n);
     b->p = grown;

@@ -1,4 +1,4 @@
-/* The token ids of conversations for a Python test: chat_ids MODEL; a line of JSON messages in, a line of ids out. */
+/* The token ids of conversations for a Python test: chat_ids MODEL TEMPLATE; a line of JSON messages in, a line of ids out. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static void check(tern_status status, const tern_error *err) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 2) return 2;
+    if (argc != 3) return 2;
     tern_error err;
     tern_model_options open;
     tern_template_options options;
@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
     check(tern_model_open(argv[1], &open, &model, &err), &err);
     tern_template_options_defaults(&options);
     options.model = model;
+    options.source = argv[2], options.n_source = strlen(argv[2]);
     check(tern_template_open(&options, &template, &err), &err);
     char *line = NULL;
     size_t cap = 0;
