@@ -190,7 +190,8 @@ const tn_command tn_command_chat = {
     .accepted = TN_ACCEPT(MODEL) | TN_ACCEPT(SYSTEM) | TN_ACCEPT(TEMPLATE) | TN_ACCEPT(LOAD) |
                 TN_ACCEPT(PREDICT) | TN_ACCEPT(CTX) | TN_ACCEPT(FULL) | TN_ACCEPT(REASONING) |
                 TN_ACCEPT(DRAFT) | TN_ACCEPT(THREADS) | TN_ACCEPT(PIN) | TN_ACCEPT(BATCH) | TN_ACCEPT(KV) |
-                TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(PRE) | TN_ACCEPT(QUIET) | TN_SAMPLING_OPTIONS,
+                TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(PRE) | TN_ACCEPT(QUIET) | TN_ACCEPT(STOP) |
+                TN_SAMPLING_OPTIONS,
     .required = TN_ACCEPT(MODEL),
     .model_operand = true,
     .run = run_command,
