@@ -254,6 +254,15 @@ TERN_API const float *tern_session_logits(const tern_session *session, uint32_t 
 /* The same for logits and embeddings alike, with their number in *width. */
 TERN_API const float *tern_session_row(const tern_session *session, uint32_t i, uint32_t *width);
 
+/* The tokens so far, owned by the session until its next call. */
+TERN_API const int32_t *tern_session_tokens(const tern_session *session);
+
+/* Makes the session hold exactly these n >= 1 tokens and the logits of the last n_outputs: what it holds already of their
+ * beginning is kept, the rest evaluated. *reused, unless NULL, is how many tokens were kept; fewer than are in common where a
+ * truncation cannot keep them, or where their logits are asked for. */
+TERN_API tern_status tern_session_sync(tern_session *session, const int32_t *ids, size_t n,
+                                       uint32_t n_outputs, uint32_t *reused, tern_error *err);
+
 /* Drops every token from `position` on. *kept is the position reached: `position`, or 0 where sliding-window layers no longer
  * hold what is needed, and then the whole prefix has to be evaluated again. */
 TERN_API tern_status tern_session_truncate(tern_session *session, uint32_t position, uint32_t *kept,
@@ -281,6 +290,22 @@ TERN_API tern_status tern_embed(tern_session *session, const char *text, size_t 
 TERN_API tern_status tern_embed_tokens(tern_session *session, const int32_t *ids, size_t n_ids,
                                        const tern_embed_options *options, float **vectors, size_t *n_vectors,
                                        uint32_t *width, tern_error *err);
+
+/* ---- Saved state ---------------------------------------------------------------------------------------- */
+
+/* The tokens and the cache of a session, as a file or in memory: as many bytes as the positions filled take. A session of the
+ * same model and type of cache, whose context holds them, goes on from there with the same bits, whatever its batch, threads or
+ * processor. A file appears whole or not at all. */
+TERN_API tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err);
+/* *bytes is freed by the caller with tern_free. */
+TERN_API tern_status tern_session_save_memory(const tern_session *session, void **bytes, size_t *n,
+                                              tern_error *err);
+
+/* What is truncated, damaged, or of another version, model or type of cache is refused; the session is then as if fresh. It holds
+ * no logits until the next eval or sync. */
+TERN_API tern_status tern_session_load(tern_session *session, const char *path, tern_error *err);
+TERN_API tern_status tern_session_load_memory(tern_session *session, const void *bytes, size_t n,
+                                              tern_error *err);
 
 /* ---- Speed: for bench, doctor and whoever wants to know why a model runs as it does -------------------------------- */
 
@@ -404,12 +429,21 @@ typedef struct tern_generator_options {
     size_t n_json_schema;
     bool want_logprobs;  /* see tern_generator_logprobs */
     uint32_t n_logprobs; /* tokens beside the one made */
+    /* Tokens are guessed from what stood in the text before, evaluated several at once and kept where the sampler picks the same:
+     * the text does not change, it comes faster where it repeats itself. As far ahead as the session keeps rows of logits
+     * (n_outputs, TERN_DRAFT_OUTPUTS is enough), and only while it pays. */
+    bool plain; /* do without */
+    /* NULL, or a session of a smaller model with the same vocabulary, which guesses instead. */
+    tern_session *draft;
 } tern_generator_options;
+
+enum { TERN_DRAFT_OUTPUTS = 16 };
 
 TERN_API void tern_generator_options_defaults(tern_generator_options *options);
 
 /* Generates from where the session stands; the session must hold logits (eval with n_outputs >= 1 came last) and
- * outlive the generator. prompt/n_prompt are the tokens so far, for the repetition penalty; may be NULL/0. */
+ * outlive the generator, as must the draft's. While the generator lives the session may hold guesses beyond the text; they are
+ * taken back when it ends and when it is freed. prompt/n_prompt are the tokens so far, for the repetition penalty; may be NULL/0. */
 TERN_API tern_status tern_generator_new(tern_session *session, const tern_generator_options *options,
                                         const int32_t *prompt, size_t n_prompt, tern_generator **out,
                                         tern_error *err);
@@ -419,6 +453,10 @@ TERN_API void tern_generator_free(tern_generator *generator); /* NULL is fine */
  * until its next call. When *stop is not TERN_STOP_NONE the generation is over and *text is its last piece. */
 TERN_API tern_status tern_generator_next(tern_generator *generator, const char **text, size_t *n,
                                          tern_stop_reason *stop, tern_error *err);
+
+/* Guessed tokens that were evaluated, and those of them that became text. */
+TERN_API void tern_generator_drafts(const tern_generator *generator, uint64_t *n_evaluated,
+                                    uint64_t *n_right);
 
 /* Tokens made so far, and the last of them. */
 TERN_API uint64_t tern_generator_n_tokens(const tern_generator *generator);
@@ -435,6 +473,73 @@ typedef struct tern_logprob {
 /* Of the token just made, in element 0, then of the n_logprobs likeliest, best first: *n of them, owned by the generator until
  * its next call. NULL and 0 before the first token, or if they were not asked for. */
 TERN_API const tern_logprob *tern_generator_logprobs(const tern_generator *generator, size_t *n);
+/* ---- Chat ------------------------------------------------------------------------------------------------ */
+
+/* A conversation over a session: its messages, and which of them the model sees. What the session holds already of a prompt is not
+ * computed again: after a turn, a changed message or an answer taken back, only what follows the first difference is. */
+typedef struct tern_chat tern_chat;
+
+typedef enum tern_when_full {
+    TERN_WHEN_FULL_STOP, /* TERN_ERR_FULL */
+    TERN_WHEN_FULL_DROP  /* the oldest turns are no longer shown to the model */
+} tern_when_full;
+
+typedef struct tern_chat_options {
+    size_t size;
+    tern_when_full when_full;
+    /* Positions to keep free for an answer; default 512, at most a quarter of the context. */
+    uint32_t n_reserve;
+    const tern_template *chat_template; /* makes the prompt; it must outlive the chat */
+    /* Or this does, if not NULL: turns messages, a JSON array of {"role": ..., "content": ...} and a NUL, into the tokens of a prompt
+     * behind which the answer begins. *ids is freed with tern_free. */
+    tern_status (*render)(void *user, const char *messages, size_t n, int32_t **ids, size_t *n_ids,
+                          tern_error *err);
+    void *user;
+} tern_chat_options;
+
+TERN_API void tern_chat_options_defaults(tern_chat_options *options);
+
+/* One of chat_template and render must be set; the session must outlive the chat. */
+TERN_API tern_status tern_chat_new(tern_session *session, const tern_chat_options *options, tern_chat **out,
+                                   tern_error *err);
+TERN_API void tern_chat_free(tern_chat *chat); /* NULL is fine */
+
+typedef struct tern_message {
+    const char *role, *text; /* NUL-terminated, owned by the chat until its next change */
+    size_t n;                /* bytes of the text */
+    bool dropped;            /* the model no longer sees it */
+} tern_message;
+
+TERN_API size_t tern_chat_n_messages(const tern_chat *chat);
+TERN_API bool tern_chat_message(const tern_chat *chat, size_t i,
+                                tern_message *message); /* false past the end */
+
+/* Appends a message; role is "user", "assistant", or any that the template knows. Bad UTF-8 becomes U+FFFD. */
+TERN_API tern_status tern_chat_add(tern_chat *chat, const char *role, const char *text, size_t n,
+                                   tern_error *err);
+
+/* Sets the system message, which comes first; n == 0 removes it. */
+TERN_API tern_status tern_chat_set_system(tern_chat *chat, const char *text, size_t n, tern_error *err);
+
+TERN_API void tern_chat_truncate(tern_chat *chat, size_t n_messages); /* keeps the first ones */
+TERN_API void tern_chat_set_when_full(tern_chat *chat, tern_when_full when_full);
+
+/* Brings the session to the point where the answer to the last message begins, its logits ready. When the prompt leaves no room for
+ * the reserve and turns may be dropped, so many are that the rest fills at most half of the context, if it can; the system message
+ * and the last turn are always kept. */
+typedef struct tern_chat_prompt {
+    const int32_t *ids; /* owned by the chat until its next prompt */
+    size_t n_ids;
+    uint32_t n_reused; /* of them, that the session held */
+    size_t n_dropped;  /* messages dropped by this call */
+} tern_chat_prompt;
+
+TERN_API tern_status tern_chat_begin(tern_chat *chat, tern_chat_prompt *prompt, tern_error *err);
+
+/* The same with the beginning of an answer, n_answer tokens, behind the prompt: for one that ran into the end of the context and can go
+ * on when turns are dropped. */
+TERN_API tern_status tern_chat_continue(tern_chat *chat, const int32_t *answer, size_t n_answer,
+                                        tern_chat_prompt *prompt, tern_error *err);
 
 /* ---- Quantization: a model file with other tensor types ---------------------------------------------------------------- */
 

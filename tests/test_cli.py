@@ -133,6 +133,8 @@ WRONG_USAGE = [
     (["run", "-m", "M", "-p", "a", "b"], "extra argument 'b'"),
     (["run", "-m", "M", "--bogus"], "--bogus: unknown option"),
     (["run", "-m", "M", "-z"], "-z: unknown option"),
+    (["chat", "M", "--full", "st"], "--full: expected one of: stop drop, found 'st'"),
+    (["chat", "M", "--reasoning", ""], "--reasoning: expected one of: show hide, found ''"),
     (["run", "-m", "M", "--json"], "--json: not an option of this command"),
     (["run", "-m"], "-m: missing value"),
     (["run", "-m", ""], "-m: expected a text, found ''"),

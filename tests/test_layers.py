@@ -68,7 +68,7 @@ LIBRARY_HEADERS = {
 }
 PLAIN_HEADERS = set(
     "assert.h ctype.h errno.h fcntl.h float.h inttypes.h limits.h locale.h math.h poll.h regex.h sched.h setjmp.h signal.h stdalign.h"
-    " stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h strings.h termios.h time.h unistd.h".split()
+    " stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h strings.h termios.h time.h unistd.h wchar.h".split()
 )
 
 # Names beside those of models/*.yaml, and the files that hold names of tokenizers, which many architectures share.

@@ -106,6 +106,16 @@ bool tn_cli_interrupted(void) {
     return interrupted != 0;
 }
 
+void tn_cli_survive_interrupts(void) {
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
+void tn_cli_forget_interrupt(void) {
+    interrupted = 0;
+}
+
 void tn_cli_remove_on_fault(const char *path) {
     fault_remove = path;
 }

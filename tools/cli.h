@@ -22,7 +22,7 @@ struct tn_command {
 
 extern const tn_command tn_command_run, tn_command_inspect, tn_command_tokenize, tn_command_logits,
     tn_command_bench, tn_command_doctor, tn_command_embed, tn_command_quantize, tn_command_convert,
-    tn_command_template;
+    tn_command_template, tn_command_chat;
 
 /* ---- Errors: one line `tern: error: WHAT: WHERE: WHY` on stderr ---- */
 
@@ -49,6 +49,9 @@ bool tn_cli_interrupted(void);
 
 /* The file that SIGBUS's error line will name. */
 void tn_cli_name_in_fault(const char *path);
+/* For a command that goes on after an interruption: SIGINT sets the flag each time, until it is taken down. */
+void tn_cli_survive_interrupts(void);
+void tn_cli_forget_interrupt(void);
 
 /* A file to remove should SIGBUS end the process; NULL: none. The string must stay until the next call. */
 void tn_cli_remove_on_fault(const char *path);

@@ -14,6 +14,7 @@ typedef enum tn_option_kind {
     TN_KIND_TEXT,     /* const char *, not empty */
     TN_KIND_PROMPT,   /* const char *, may be empty */
     TN_KIND_LIST,     /* appended to a tn_texts */
+    TN_KIND_WORD,     /* const char *, one of `words` */
     TN_KIND_KV,       /* tern_kv_type */
     TN_KIND_INTEGER,  /* int64_t in [low, high] */
     TN_KIND_SIZE,     /* int64_t bytes in [low, high]: a number with K, M or G behind it, powers of 1000 */
@@ -27,6 +28,7 @@ typedef struct tn_option {
     tn_option_kind kind;
     size_t offset; /* of the value in tn_options */
     int64_t low, high;
+    const char *words; /* separated by spaces */
 } tn_option;
 
 #define AT(member) offsetof(tn_options, member)
@@ -98,6 +100,8 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_JSON_SCHEMA] = {"json-schema", 0, TN_KIND_TEXT, AT(json_schema), 0, 0},
     [TN_OPTION_PROFILE] = {"profile", 0, TN_KIND_TEXT, AT(profile), 0, 0},
     [TN_OPTION_HELP_SAMPLING] = {"help-sampling", 0, TN_KIND_FLAG, AT(help_sampling), 0, 0},
+    [TN_OPTION_STATE] = {"state", 0, TN_KIND_TEXT, AT(state), 0, 0},
+    [TN_OPTION_DRAFT] = {"draft", 0, TN_KIND_TEXT, AT(draft), 0, 0},
     [TN_OPTION_MESSAGES] = {"messages", 0, TN_KIND_TEXT, AT(messages), 0, 0},
     [TN_OPTION_TOOLS] = {"tools", 0, TN_KIND_TEXT, AT(tools), 0, 0},
     [TN_OPTION_VAR] = {"var", 0, TN_KIND_LIST, AT(var), 0, 0},
@@ -105,6 +109,11 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_EOS] = {"eos", 0, TN_KIND_PROMPT, AT(eos), 0, 0},
     [TN_OPTION_NO_GENERATION_PROMPT] = {"no-generation-prompt", 0, TN_KIND_FLAG, AT(no_generation_prompt), 0,
                                         0},
+    [TN_OPTION_SYSTEM] = {"system", 0, TN_KIND_PROMPT, AT(system), 0, 0},
+    [TN_OPTION_TEMPLATE] = {"template", 0, TN_KIND_TEXT, AT(template), 0, 0},
+    [TN_OPTION_LOAD] = {"load", 0, TN_KIND_TEXT, AT(load), 0, 0},
+    [TN_OPTION_FULL] = {"full", 0, TN_KIND_WORD, AT(full), 0, 0, "stop drop"},
+    [TN_OPTION_REASONING] = {"reasoning", 0, TN_KIND_WORD, AT(reasoning), 0, 0, "show hide"},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 
@@ -198,6 +207,17 @@ static int store_text(const tn_command *command, const tn_option *option, const 
     return 0;
 }
 
+static int store_word(const tn_command *command, const tn_option *option, const char *word, const char *value,
+                      tn_options *out) {
+    const size_t n = strlen(value);
+    for (const char *at = option->words; *at; at += strcspn(at, " "), at += *at == ' ') {
+        if (strcspn(at, " ") != n || memcmp(at, value, n) != 0) continue;
+        *(const char **)((char *)out + option->offset) = value;
+        return 0;
+    }
+    return tn_cli_fail_usage(command, "%s: expected one of: %s, found '%s'", word, option->words, value);
+}
+
 static int store(const tn_command *command, tn_option_id id, const char *word, const char *value,
                  tn_options *out) {
     const tn_option *option = &option_table[id];
@@ -215,6 +235,7 @@ static int store(const tn_command *command, tn_option_id id, const char *word, c
     case TN_KIND_KV:
         if (tn_parse_kv(value, strlen(value), &out->kv)) return 0;
         return tn_cli_fail_usage(command, "%s: expected " TN_KV_WORDS ", found '%s'", word, value);
+    case TN_KIND_WORD: return store_word(command, option, word, value, out);
     case TN_KIND_TEXT:
     case TN_KIND_PROMPT:
     case TN_KIND_LIST: return store_text(command, option, word, value, out);

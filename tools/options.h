@@ -77,12 +77,19 @@ typedef enum tn_option_id {
     TN_OPTION_JSON_SCHEMA,
     TN_OPTION_PROFILE,
     TN_OPTION_HELP_SAMPLING,
+    TN_OPTION_STATE,
+    TN_OPTION_DRAFT,
     TN_OPTION_MESSAGES,
     TN_OPTION_TOOLS,
     TN_OPTION_VAR,
     TN_OPTION_BOS,
     TN_OPTION_EOS,
     TN_OPTION_NO_GENERATION_PROMPT,
+    TN_OPTION_SYSTEM,
+    TN_OPTION_TEMPLATE,
+    TN_OPTION_LOAD,
+    TN_OPTION_FULL,
+    TN_OPTION_REASONING,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -104,7 +111,8 @@ typedef struct tn_options {
     const tn_command *command;
     tn_option_set given; /* TN_OPTION_BIT of each option seen */
     const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *messages, *tools, *bos, *eos;
-    const char *pooling, *type, *recipe, *imatrix, *samplers, *grammar, *json_schema, *profile;
+    const char *pooling, *type, *recipe, *imatrix, *samplers, *grammar, *json_schema, *profile, *state,
+        *draft, *system, *template, *load, *full, *reasoning;
     tn_texts stop, var, overrides, dry_break, bias;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
     int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs, split_size;
@@ -113,8 +121,8 @@ typedef struct tn_options {
     double temp, top_p, min_p, repeat_penalty;
     double temp_range, temp_exponent, typical, top_n_sigma, xtc, xtc_threshold, presence_penalty,
         frequency_penalty, dry, dry_base, mirostat, mirostat_rate;
-    bool ignore_eos, no_special, no_bos, pin, all, json, csv, raw, no_normalize, tensors, verbose, quiet;
-    bool dry_run, keep_split, allow_requantize, no_generation_prompt, help, help_sampling;
+    bool ignore_eos, no_special, no_bos, pin, all, json, csv, raw, no_normalize, tensors, verbose, quiet,
+        dry_run, keep_split, allow_requantize, no_generation_prompt, help, help_sampling;
 } tn_options;
 
 static inline bool tn_option_given(const tn_options *options, tn_option_id id) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "draft.h"
 #include "profile.h"
 #include "sampling.h"
 #include "terminal.h"
@@ -28,13 +29,12 @@ static const char help[] = "usage: tern run -m M.gguf (-p TEXT | -f FILE) [optio
                            "  --help-sampling       how tokens are drawn, and all options for that\n"
                            "  --stop TEXT           end before this text appears; up to 16 of them\n"
                            "  --ignore-eos          go on past end tokens\n"
-                           "  --no-special          text of control tokens is plain text\n"
-                           "  --no-bos              no BOS token, even where the vocabulary asks for it\n"
+                           "  --no-special, --no-bos  control tokens in the prompt are plain text; no BOS\n"
                            "  --kv f16|q8_0|f32     type of the KV cache (f16)\n"
-                           "  --arch-file FILE      YAML description of an architecture, added or replaced\n"
-                           "  --pre NAME            pre-tokenizer to use, whatever the file says\n"
-                           "  -v, --verbose         the model and the memory it needs, before the text\n"
-                           "  -q, --quiet           no warnings and no figures\n"
+                           "  --state FILE          what the prompt shares with the last run is not redone\n"
+                           "  --draft lookup|none|FILE  guess tokens: from the text, not, by a small model\n"
+                           "  --arch-file FILE, --pre NAME  YAML description; pre-tokenizer to use\n"
+                           "  -v, --verbose; -q, --quiet  more said of the model; no warnings, no figures\n"
                            "  -h, --help            this text\n";
 
 /* One run, filled from top to bottom. */
@@ -43,9 +43,11 @@ typedef struct tn_run {
     tern_model *model;
     tern_session *session;
     tern_generator *generator;
+    tn_draft draft;
     tn_sampling sampling;
     int32_t *ids; /* the prompt */
     size_t n_ids;
+    uint32_t n_reused; /* tokens of the prompt that the saved state had */
     double open_s, prefill_start, prefill_s, first_token_s, generate_s;
     uint64_t n_generated;
     tern_stop_reason stop;
@@ -83,6 +85,21 @@ static bool show_prefill(void *user, uint32_t done, uint32_t total) {
     return !tn_cli_interrupted();
 }
 
+/* A state that is not there yet is no error; one that does not fit is, and stays as it is. */
+static int load_state(tn_run *run) {
+    const char *path = run->options->state;
+    if (!path || (access(path, F_OK) != 0 && errno == ENOENT)) return TN_EXIT_DONE;
+    tern_error err;
+    return tern_session_load(run->session, path, &err) == TERN_OK ? TN_EXIT_DONE : tn_cli_fail_library(&err);
+}
+
+static int save_state(const tn_run *run) {
+    tern_error err;
+    if (!run->options->state) return TN_EXIT_DONE;
+    const tern_status status = tern_session_save(run->session, run->options->state, &err);
+    return status == TERN_OK ? TN_EXIT_DONE : tn_cli_fail_library(&err);
+}
+
 static int prefill(tn_run *run) {
     const uint32_t n_ctx = tern_session_n_ctx(run->session);
     if (run->n_ids > n_ctx) {
@@ -91,7 +108,7 @@ static int prefill(tn_run *run) {
     }
     run->prefill_start = tn_seconds();
     tern_error err;
-    const tern_status status = tern_session_eval(run->session, run->ids, run->n_ids, 1, &err);
+    const tern_status status = tern_session_sync(run->session, run->ids, run->n_ids, 1, &run->n_reused, &err);
     run->prefill_s = tn_seconds() - run->prefill_start;
     tn_progress_clear();
     return status == TERN_OK ? TN_EXIT_DONE : tn_cli_fail_library(&err);
@@ -102,6 +119,7 @@ static int open_session(tn_run *run) {
     tn_cli_session_options(run->options, &config);
     config.progress = show_prefill;
     config.user = run;
+    config.n_outputs = run->draft.n_outputs;
     tern_error err;
     if (tern_session_new(run->model, &config, &run->session, &err) != TERN_OK)
         return tn_cli_fail_library(&err);
@@ -121,6 +139,7 @@ static int open_generator(tn_run *run) {
     config.stop = options->stop.v;
     config.n_stop = options->stop.n;
     config.ignore_end = options->ignore_eos;
+    config.draft = run->draft.session;
     tern_error err;
     if (tern_generator_new(run->session, &config, run->ids, run->n_ids, &run->generator, &err) != TERN_OK) {
         return tn_cli_fail_library(&err);
@@ -194,16 +213,32 @@ static void print_stop(const tn_run *run, int exit_code) {
     }
 }
 
+/* The whole prompt is counted, but only what was not there already took time. */
+static void print_prompt(const tn_run *run, uint32_t n_prompt) {
+    print_rate("prompt", n_prompt - run->n_reused, n_prompt - run->n_reused, run->prefill_s);
+    if (run->n_reused)
+        fprintf(stderr, "%-12s %" PRIu32 " tokens of the prompt\n", "from state", run->n_reused);
+}
+
+static void print_drafts(const tn_run *run) {
+    uint64_t n_evaluated, n_right;
+    tern_generator_drafts(run->generator, &n_evaluated, &n_right);
+    if (n_evaluated)
+        fprintf(stderr, "%-12s %" PRIu64 " tokens, %" PRIu64 " of them right\n", "guessed", n_evaluated,
+                n_right);
+}
+
 static void print_figures(const tn_run *run, int exit_code) {
     char memory[24];
     const uint32_t n_prompt = exit_code == TN_EXIT_INTERRUPTED && !run->generator
                                   ? tern_session_position(run->session)
                                   : (uint32_t)run->n_ids;
     if (run->stdout_terminal) fputc('\n', stderr);
-    print_rate("prompt", n_prompt, n_prompt, run->prefill_s);
+    print_prompt(run, n_prompt);
     /* The first token comes out of the prompt's logits; only the others cost a step each. */
     print_rate("generated", run->n_generated, run->n_generated ? run->n_generated - 1 : 0,
                run->generate_s - run->first_token_s);
+    if (run->generator) print_drafts(run);
     if (run->n_generated > 0) {
         fprintf(stderr, "%-12s %.2f s after the prompt (model opened in %.2f s)\n", "first token",
                 run->prefill_s + run->first_token_s, run->open_s);
@@ -219,6 +254,7 @@ static void print_figures(const tn_run *run, int exit_code) {
 static int print_plan(const tn_run *run) {
     tern_session_options config;
     tn_cli_session_options(run->options, &config);
+    config.n_outputs = run->draft.n_outputs;
     tern_memory memory;
     tern_error err;
     if (tern_session_memory(run->model, &config, &memory, &err) != TERN_OK) return tn_cli_fail_library(&err);
@@ -241,16 +277,19 @@ static int run_model(tn_run *run) {
     const double start = tn_seconds();
     run->model = tn_cli_open_model(run->options, TERN_OPEN_ALL, &exit_code);
     run->open_s = tn_seconds() - start;
+    if (!exit_code) exit_code = tn_draft_open(&run->draft, run->options);
     if (!exit_code && run->options->verbose) exit_code = print_plan(run);
     if (!exit_code) exit_code = tokenize_prompt(run);
     if (!exit_code && tn_cli_interrupted()) exit_code = TN_EXIT_INTERRUPTED;
     if (!exit_code) exit_code = open_session(run);
+    if (!exit_code) exit_code = load_state(run);
     if (!exit_code) exit_code = prefill(run);
     if (!exit_code) exit_code = open_generator(run);
     if (!exit_code) exit_code = generate(run);
-    if (run->session && (exit_code == TN_EXIT_DONE || exit_code == TN_EXIT_INTERRUPTED) &&
-        !run->options->quiet)
-        print_figures(run, exit_code);
+    const bool made = run->session && (exit_code == TN_EXIT_DONE || exit_code == TN_EXIT_INTERRUPTED);
+    if (made && !run->options->quiet) print_figures(run, exit_code);
+    tern_generator_free(run->generator); /* the session holds the text alone then */
+    if (made && save_state(run)) return TN_EXIT_FAILED;
     return exit_code;
 }
 
@@ -266,8 +305,8 @@ static int run_command(const tn_options *options) {
     tn_run run = {.options = &all, .stdout_terminal = isatty(STDOUT_FILENO) == 1};
     int exit_code = tn_profile_apply(&all, &profile);
     if (!exit_code) exit_code = run_model(&run);
-    tern_generator_free(run.generator);
     tern_session_free(run.session);
+    tn_draft_close(&run.draft);
     tern_free(run.ids);
     tn_sampling_free(&run.sampling);
     tn_profile_free(profile);
@@ -282,7 +321,8 @@ const tn_command tn_command_run = {
     .accepted = TN_ACCEPT(MODEL) | TN_ACCEPT(PROMPT) | TN_ACCEPT(FILE) | TN_ACCEPT(PREDICT) | TN_ACCEPT(CTX) |
                 TN_ACCEPT(THREADS) | TN_ACCEPT(PIN) | TN_ACCEPT(BATCH) | TN_ACCEPT(STOP) | TN_ACCEPT(KV) |
                 TN_ACCEPT(IGNORE_EOS) | TN_ACCEPT(NO_SPECIAL) | TN_ACCEPT(NO_BOS) | TN_ACCEPT(PRE) |
-                TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(VERBOSE) | TN_ACCEPT(QUIET) | TN_SAMPLING_OPTIONS,
+                TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(VERBOSE) | TN_ACCEPT(QUIET) | TN_SAMPLING_OPTIONS |
+                TN_ACCEPT(STATE) | TN_ACCEPT(DRAFT),
     .required = TN_ACCEPT(MODEL),
     .run = run_command,
 };

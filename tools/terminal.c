@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -72,12 +73,25 @@ double tn_seconds(void) {
 
 static bool progress_shown; /* so that an error line does not begin in the middle of it */
 
-void tn_progress_show(const char *what, uint64_t done, uint64_t total) {
-    if (!isatty(STDERR_FILENO) || total == 0) return;
-    fprintf(stderr, "\r%s %3.0f %% (%" PRIu64 " of %" PRIu64 ")\033[K", what,
-            100.0 * (double)done / (double)total, done, total);
+unsigned tn_terminal_columns(int fd) {
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* Cut to the terminal's width: what wraps could not be taken away again. */
+void tn_progress_line(const char *text) {
+    if (!isatty(STDERR_FILENO)) return;
+    fprintf(stderr, "\r%.*s\033[K", (int)tn_terminal_columns(STDERR_FILENO) - 1, text);
     fflush(stderr);
     progress_shown = true;
+}
+
+void tn_progress_show(const char *what, uint64_t done, uint64_t total) {
+    char line[160];
+    if (total == 0) return;
+    snprintf(line, sizeof line, "%s %3.0f %% (%" PRIu64 " of %" PRIu64 ")", what,
+             100.0 * (double)done / (double)total, done, total);
+    tn_progress_line(line);
 }
 
 void tn_progress_clear(void) {

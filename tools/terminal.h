@@ -19,7 +19,10 @@ int tn_flush_stdout(void);
 
 double tn_seconds(void); /* monotonic */
 
-/* A line on stderr that is redrawn; does nothing unless stderr is a terminal. */
+unsigned tn_terminal_columns(int fd); /* 80 where it does not say */
+
+/* A line on stderr that is redrawn; does nothing unless stderr is a terminal. The text has one byte a column. */
+void tn_progress_line(const char *text);
 void tn_progress_show(const char *what, uint64_t done, uint64_t total);
 void tn_progress_clear(void);
 

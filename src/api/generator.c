@@ -5,6 +5,7 @@
 #include "api.h"
 
 _Static_assert((int)TERN_STOP_FULL == (int)TN_STOP_FULL, "stop reasons agree");
+_Static_assert((int)TERN_DRAFT_OUTPUTS == (int)TN_MAX_DRAFT + 1, "a row for each drafted token and one");
 
 _Static_assert(sizeof(tern_logprob) == sizeof(tn_logprob), "log-probabilities agree");
 
@@ -15,6 +16,24 @@ struct tern_generator {
 
 void tern_generator_options_defaults(tern_generator_options *o) {
     *o = (tern_generator_options){.size = sizeof *o, .max_tokens = UINT64_MAX};
+}
+
+/* Ids must mean the same to both models. */
+static tn_status check_draft(const tern_model *model, const tern_model *draft, tn_error *e) {
+    const char *path = tn_file_path(draft->m->file);
+    const uint32_t n = model->m->hparams.n_vocab, n_draft = draft->m->hparams.n_vocab;
+    if (n != n_draft)
+        return tn_fail(e, TN_ERR_ARG, "cannot draft", path, "a vocabulary of %u tokens, expected the same %u",
+                       n_draft, n);
+    for (uint32_t i = 0; i < n && draft->tok; i++) {
+        size_t n_a, n_b;
+        const char *a = tn_token_bytes(model->tok, (int32_t)i, true, &n_a);
+        const char *b = tn_token_bytes(draft->tok, (int32_t)i, true, &n_b);
+        if (n_a != n_b || memcmp(a, b, n_a))
+            return tn_fail(e, TN_ERR_ARG, "cannot draft", path,
+                           "token %u is another than that of the model that generates", i);
+    }
+    return draft->tok ? TN_OK : tn_api_need_tokenizer(draft, e);
 }
 
 /* By way of a grammar, which comes without a way to end only if the schema leads back to itself. */
@@ -54,6 +73,7 @@ static tn_status make(tern_generator *generator, const tern_session *session, co
                     "there are embeddings instead of logits");
     if (!s && !o->sampling) s = tn_api_model_sampling(session->model, &p, e);
     if (!s) s = make_constraint(generator, session, o, e);
+    if (!s && o->draft) s = check_draft(session->model, o->draft->model, e);
     if (s) return s;
     if (o->sampling) {
         tern_sampling_defaults(&p);
@@ -67,7 +87,9 @@ static tn_status make(tern_generator *generator, const tern_session *session, co
                                    .special = o->special,
                                    .constraint = generator->constraint,
                                    .want_logprobs = o->want_logprobs,
-                                   .n_logprobs = o->n_logprobs};
+                                   .n_logprobs = o->n_logprobs,
+                                   .plain = o->plain,
+                                   .draft = o->draft ? o->draft->s : NULL};
     return tn_generator_new(session->s, session->model->tok, &c, prompt, n_prompt, &generator->g, e);
 }
 
@@ -105,6 +127,10 @@ tern_status tern_generator_next(tern_generator *generator, const char **text, si
     tn_status s = tn_generator_next(generator->g, text, n, &reason, &e);
     *stop = (tern_stop_reason)reason;
     return tn_api_give(err, s, &e);
+}
+
+void tern_generator_drafts(const tern_generator *generator, uint64_t *n_evaluated, uint64_t *n_right) {
+    tn_generator_drafts(generator->g, n_evaluated, n_right);
 }
 
 uint64_t tern_generator_n_tokens(const tern_generator *generator) {

@@ -147,16 +147,35 @@ uint32_t tern_session_position(const tern_session *session) {
     return tn_session_position(session->s);
 }
 
-tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
-                              tern_error *err) {
-    tn_error e = {0}, named = {0};
-    tn_status s = tn_session_eval(session->s, ids, n, n_outputs, &e);
-    if (s != TN_ERR_NUMERIC) return tn_api_give(err, s, &e);
-    const char *why = strrchr(e.message, ':'); /* the file is at fault: name it */
+const int32_t *tern_session_tokens(const tern_session *session) {
+    return tn_session_tokens(session->s);
+}
+
+/* Where the numbers are at fault, the file is: name it. */
+static tern_status give_computed(const tern_session *session, tern_error *err, tn_status s,
+                                 const tn_error *e) {
+    tn_error named = {0};
+    if (s != TN_ERR_NUMERIC) return tn_api_give(err, s, e);
+    const char *why = strrchr(e->message, ':');
     return tn_api_give(err,
                        tn_fail(&named, s, "cannot compute", tn_file_path(session->model->m->file), "%s",
-                               why ? why + 2 : e.message),
+                               why ? why + 2 : e->message),
                        &named);
+}
+
+tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
+                              tern_error *err) {
+    tn_error e = {0};
+    return give_computed(session, err, tn_session_eval(session->s, ids, n, n_outputs, &e), &e);
+}
+
+tern_status tern_session_sync(tern_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
+                              uint32_t *reused, tern_error *err) {
+    tn_error e = {0};
+    uint32_t kept;
+    const tn_status s = tn_session_sync(session->s, ids, n, n_outputs, &kept, &e);
+    if (reused) *reused = kept;
+    return give_computed(session, err, s, &e);
 }
 
 const float *tern_session_logits(const tern_session *session, uint32_t i) {

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "../base/arena.h"
+#include "../base/clock.h"
 #include "../base/memory.h"
 #include "pool.h"
 
@@ -19,12 +19,6 @@ typedef struct measurement {
     uint64_t
         *results; /* one a thread, LINE_BYTES apart: results that nobody wants, so that the work is done */
 } measurement;
-
-static double now_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* A thread's share, in whole lines. */
 static void share_of(const measurement *m, uint32_t thread, uint64_t *begin, uint64_t *end) {
@@ -65,11 +59,11 @@ static void multiply_rounds(void *arg, uint32_t thread) {
 /* Seconds of the fastest pass among those that fit in the time; at least three. */
 static double best_pass(measurement *m, tn_pool_fn *pass, double seconds) {
     double best = 0;
-    const double end = now_seconds() + seconds;
-    for (int i = 0; i < 3 || now_seconds() < end; i++) {
-        const double start = now_seconds();
+    const double end = tn_clock_s() + seconds;
+    for (int i = 0; i < 3 || tn_clock_s() < end; i++) {
+        const double start = tn_clock_s();
         tn_pool_run(m->pool, pass, m);
-        const double took = now_seconds() - start;
+        const double took = tn_clock_s() - start;
         if (i == 0 || took < best) best = took;
     }
     return best > 1e-9 ? best : 1e-9;
@@ -78,9 +72,9 @@ static double best_pass(measurement *m, tn_pool_fn *pass, double seconds) {
 static void multiply_speed(measurement *m, double seconds, tn_machine_speed *out) {
     const double pass_seconds = seconds / 8;
     for (m->n_rounds = 1024; m->n_rounds < UINT64_C(1) << 40; m->n_rounds *= 2) {
-        const double start = now_seconds();
+        const double start = tn_clock_s();
         tn_pool_run(m->pool, multiply_rounds, m);
-        if (now_seconds() - start > pass_seconds / 2) break;
+        if (tn_clock_s() - start > pass_seconds / 2) break;
     }
     const double best = best_pass(m, multiply_rounds, seconds - 2 * pass_seconds);
     out->macs_per_s = (double)m->n_rounds * m->multiply->macs * tn_pool_n_threads(m->pool) / best;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../base/hash.h"
 #include "arch_yaml.h"
 
 /* ---- Sections ---------------------------------------------------------------------------------------------- */
@@ -200,7 +201,10 @@ static tn_status parse_root(tn_yaml *c, const yaml_node_t *root) {
 tn_status tn_arch_parse(const char *text, size_t size, const char *label, tn_arena *arena, tn_arch *out,
                         tn_error *err) {
     tn_yaml c = {.label = label, .arena = arena, .arch = out, .err = err};
-    *out = (tn_arch){0};
+    tn_hash hash;
+    tn_hash_start(&hash);
+    tn_hash_add(&hash, text, size);
+    *out = (tn_arch){.hash = tn_hash_value(&hash)};
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser)) return tn_yaml_no_memory(&c);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);

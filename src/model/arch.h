@@ -161,6 +161,7 @@ typedef struct tn_arch {
     tn_step embed; /* the fields of `embed` */
     tn_step *block, *head;
     size_t n_block, n_head;
+    uint64_t hash; /* of the text */
     tn_hf hf;
 } tn_arch;
 

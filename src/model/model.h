@@ -53,6 +53,10 @@ typedef struct tn_model {
 tn_status tn_model_open(const char *path, const tn_model_options *options, tn_model **out, tn_error *err);
 void tn_model_close(tn_model *model); /* NULL is fine */
 
+/* A hash of the metadata, the description, the list of tensors and the first bytes of each: equal for one model wherever its
+ * file lies, different for another but by chance (identity.c). Takes milliseconds. Level ALL. */
+uint64_t tn_model_identity(const tn_model *m);
+
 /* Parts of tn_model_open, one file each. */
 tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err);              /* registry.c */
 tn_status tn_model_read_hparams(tn_model *m, tn_error *err);                                  /* hparams.c */

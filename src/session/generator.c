@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/clock.h"
+
 struct tn_generator {
     tn_session *session;
     const tn_tokenizer *tok;
@@ -13,8 +15,12 @@ struct tn_generator {
     char *text; /* made but not yet given out: what may be the start of a stop string waits here */
     size_t n_text, cap_text, n_given;
     uint64_t n_tokens;
-    int32_t last;   /* -1 before the first */
-    bool evaluated; /* the last token is in the session */
+    int32_t last; /* -1 before the first */
+    bool pending; /* the last token is not part of the session yet, but for a draft that guessed it */
+    uint32_t row; /* of logits, from which the next token is picked */
+    tn_speculation speculation;
+    uint32_t n_ahead,
+        n_taken; /* drafted tokens that the last evaluation put into the session; of those, now text */
     tn_stop stopped;
     tn_logprob *logprobs; /* NULL, or config.n_logprobs + 1 */
 };
@@ -50,6 +56,8 @@ static tn_status start(tn_generator *g, const int32_t *prompt, size_t n_prompt, 
     }
     for (size_t i = 0; i < n_prompt; i++)
         if ((s = tn_sampler_accept(g->sampler, prompt[i], err))) return s;
+    while (tn_session_logits(g->session, g->row + 1)) g->row++; /* the last row */
+    tn_speculation_start(&g->speculation, g->config.draft);
     return TN_OK;
 }
 
@@ -62,7 +70,6 @@ tn_status tn_generator_new(tn_session *session, const tn_tokenizer *tok, const t
     g->tok = tok;
     g->config = *config;
     g->last = -1;
-    g->evaluated = true;
     tn_status s = start(g, prompt, n_prompt, err);
     if (s) {
         tn_generator_free(g);
@@ -72,8 +79,16 @@ tn_status tn_generator_new(tn_session *session, const tn_tokenizer *tok, const t
     return TN_OK;
 }
 
+/* Drops from the session what was drafted and did not become text. */
+static void take_back(tn_generator *g) {
+    const uint32_t n = g->n_ahead - g->n_taken;
+    if (n) tn_session_truncate(g->session, tn_session_position(g->session) - n);
+    g->n_ahead = g->n_taken = 0;
+}
+
 void tn_generator_free(tn_generator *g) {
     if (!g) return;
+    take_back(g);
     for (size_t i = 0; g->stop && i < g->config.n_stop; i++) free(g->stop[i]);
     free(g->stop);
     free(g->text);
@@ -120,6 +135,7 @@ static size_t held_back(const tn_generator *g) {
 static tn_status finish(tn_generator *g, tn_stop stop, const char **text, size_t *n, tn_stop *out,
                         tn_error *err) {
     if (!reserve(g, 16)) return out_of_memory(err);
+    take_back(g);
     if (stop != TN_STOP_STRING) {
         g->n_text += tn_stream_flush(&g->stream, g->text + g->n_text);
         if (cut_at_stop(g)) stop = TN_STOP_STRING;
@@ -140,11 +156,53 @@ static void drop_given(tn_generator *g) {
     g->n_given = 0;
 }
 
+/* Drafted tokens that the next evaluation can hold and that can be taken back. */
+static uint32_t most_ahead(const tn_generator *g) {
+    const tn_session_config *c = tn_session_config_of(g->session);
+    if (g->config.plain) return 0;
+    uint64_t most = g->config.max_tokens - g->n_tokens - 1; /* those behind would never be asked for */
+    const uint32_t limits[] = {c->n_outputs - 1, c->n_batch - 1, tn_session_retractable(g->session) - 1};
+    for (int i = 0; i < 3; i++)
+        if (limits[i] < most) most = limits[i];
+    return most < TN_MAX_DRAFT ? (uint32_t)most : TN_MAX_DRAFT;
+}
+
+/* Evaluates the last token, and behind it as many drafted ones as pay. */
+static tn_status evaluate(tn_generator *g, tn_error *err) {
+    int32_t ids[1 + TN_MAX_DRAFT] = {g->last};
+    tn_session_note(g->session, g->last);
+    const uint32_t most = most_ahead(g);
+    const uint32_t n = most ? tn_speculation_draft(&g->speculation, tn_session_tokens(g->session),
+                                                   tn_session_position(g->session) + 1, most)
+                            : 0;
+    memcpy(ids + 1, g->speculation.draft, n * sizeof *ids);
+    const double start = tn_clock_s();
+    tn_status s = tn_session_eval(g->session, ids, n + 1, n + 1, err);
+    if (s) return s;
+    tn_speculation_timed(&g->speculation, n, tn_clock_s() - start);
+    g->row = 0;
+    g->n_ahead = n;
+    return TN_OK;
+}
+
+/* Makes the last token part of the session, by the draft that guessed it or by an evaluation. */
+static tn_status settle(tn_generator *g, tn_error *err) {
+    tn_status s = TN_OK;
+    if (g->n_taken < g->n_ahead && g->speculation.draft[g->n_taken] == g->last) {
+        g->n_taken++;
+        g->row++;
+    } else {
+        take_back(g);
+        s = evaluate(g, err);
+    }
+    g->pending = s != TN_OK;
+    return s;
+}
+
 static tn_status pick(tn_generator *g, int32_t *token, tn_error *err) {
-    uint32_t row = 0;
-    while (tn_session_logits(g->session, row + 1)) row++; /* the last row */
-    const float *logits = tn_session_logits(g->session, row);
+    const float *logits = tn_session_logits(g->session, g->row);
     const tn_status s = tn_sampler_pick(g->sampler, logits, g->config.constraint, token, err);
+    if (!s) tn_speculation_learn(&g->speculation, *token);
     if (!s && g->logprobs)
         tn_logprobs(logits, tn_session_config_of(g->session)->n_vocab, *token, g->config.n_logprobs,
                     g->logprobs);
@@ -164,11 +222,11 @@ tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_st
     int32_t token;
     if (is_complete(g)) return finish(g, TN_STOP_END, text, n, stop, err);
     if (g->n_tokens >= g->config.max_tokens) return finish(g, TN_STOP_LIMIT, text, n, stop, err);
-    if (!g->evaluated) {
-        if (tn_session_position(g->session) == tn_session_config_of(g->session)->n_ctx)
+    if (g->pending) {
+        const uint32_t position = tn_session_position(g->session) - (g->n_ahead - g->n_taken);
+        if (position == tn_session_config_of(g->session)->n_ctx)
             return finish(g, TN_STOP_FULL, text, n, stop, err);
-        if ((s = tn_session_eval(g->session, &g->last, 1, 1, err))) return s;
-        g->evaluated = true;
+        if ((s = settle(g, err))) return s;
     }
     if ((s = pick(g, &token, err))) return s;
     if (tn_token_is_end(g->tok, token) && !g->config.ignore_end)
@@ -177,7 +235,7 @@ tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_st
     if (g->config.constraint && (s = tn_constraint_accept(g->config.constraint, token, err))) return s;
     if (!reserve(g, tn_stream_bound(g->tok, token))) return out_of_memory(err);
     g->last = token;
-    g->evaluated = false;
+    g->pending = true;
     g->n_tokens++;
     g->n_text += tn_stream_push(g->tok, &g->stream, token, g->config.special, g->text + g->n_text);
     if (cut_at_stop(g)) return finish(g, TN_STOP_STRING, text, n, stop, err);
@@ -189,6 +247,10 @@ tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_st
     return TN_OK;
 }
 
+void tn_generator_drafts(const tn_generator *g, uint64_t *n_evaluated, uint64_t *n_right) {
+    *n_evaluated = g->speculation.n_evaluated;
+    *n_right = g->speculation.n_right;
+}
 uint64_t tn_generator_n_tokens(const tn_generator *g) {
     return g->n_tokens;
 }

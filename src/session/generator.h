@@ -10,6 +10,7 @@
 #include "../text/sampler.h"
 #include "../text/tokenizer.h"
 #include "session.h"
+#include "speculation.h"
 
 typedef struct tn_generator tn_generator;
 
@@ -24,9 +25,12 @@ typedef struct tn_generator_config {
     tn_constraint *constraint; /* NULL: none; at its start, and must outlive the generator */
     uint32_t n_logprobs;       /* of how many tokens beside the one made; meant if want_logprobs */
     bool want_logprobs;
+    bool plain; /* evaluate each token by itself; else several at once where that pays (speculation.h) */
+    tn_session *draft; /* of a smaller model with the same vocabulary, NULL: drafts come from the text */
 } tn_generator_config;
 
-/* session and tokenizer must outlive the generator; the session must hold logits. */
+/* session, draft and tokenizer must outlive the generator; the session must hold logits. Drafts are evaluated ahead as far as the
+ * session keeps rows of logits for them; those that did not become text are taken back at the end and when the generator is freed. */
 tn_status tn_generator_new(tn_session *session, const tn_tokenizer *tok, const tn_generator_config *config,
                            const int32_t *prompt, size_t n_prompt, tn_generator **out, tn_error *err);
 void tn_generator_free(tn_generator *generator); /* NULL is fine */
@@ -34,6 +38,9 @@ void tn_generator_free(tn_generator *generator); /* NULL is fine */
 /* One token; (*text, *n) is what can be shown now, owned by the generator until its next call. */
 tn_status tn_generator_next(tn_generator *generator, const char **text, size_t *n, tn_stop *stop,
                             tn_error *err);
+
+/* Drafted tokens that were evaluated, and those of them that became text. */
+void tn_generator_drafts(const tn_generator *generator, uint64_t *n_evaluated, uint64_t *n_right);
 
 uint64_t tn_generator_n_tokens(const tn_generator *generator);
 int32_t tn_generator_token(const tn_generator *generator); /* the last one made, -1 before */

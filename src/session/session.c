@@ -1,45 +1,15 @@
-#include "session.h"
-
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/arena.h"
 #include "../base/checked.h"
-#include "../exec/run.h"
-#include "../plan/plan.h"
-#include "rope.h"
-
-enum { RING_MARGIN = 256 }; /* positions a sliding window can be taken back by without recomputation */
-
-struct tn_session {
-    const tn_graph *graph;
-    tn_session_config config;
-    tn_arena arena;
-    tn_kernels kernels;
-    tn_plan plan;
-    tn_pool *pool;
-    tn_kv *kv; /* one a cache */
-    uint8_t *kv_memory, *scratch;
-    uint64_t kv_bytes, scratch_bytes;
-    tn_rope_tables rope;
-    float *logits; /* n_outputs rows of logits_stride bytes */
-    size_t logits_stride;
-    uint32_t position, n_rows; /* tokens so far; rows of logits that are valid */
-    uint32_t oldest;           /* first position that every ring still holds */
-    uint32_t ring;             /* smallest capacity of a ring; 0: no sliding window */
-    uint32_t window;           /* the largest window of those */
-    int32_t
-        *history; /* the tokens so far, kept where long sequences are computed in another way; else NULL */
-    bool is_long; /* the cache is that of a sequence longer than graph->long_above */
-};
+#include "session_impl.h"
 
 static uint32_t whole_chunks(uint64_t n) {
     return (uint32_t)((n + TN_ATTN_CHUNK - 1) / TN_ATTN_CHUNK * TN_ATTN_CHUNK);
 }
 
 static uint32_t capacity(const tn_cache_shape *shape, const tn_session_config *c) {
-    const uint64_t ring = (uint64_t)shape->window + c->n_batch + RING_MARGIN;
+    const uint64_t ring = (uint64_t)shape->window + c->n_batch + TN_RING_MARGIN;
     return whole_chunks(shape->window && ring < c->n_ctx ? ring : c->n_ctx);
 }
 
@@ -95,8 +65,8 @@ static tn_status measure(tn_session *s, tn_error *err) {
         !tn_add_u64(private_bytes, logits_bytes, &total) ||
         !tn_add_u64(total, s->plan.shared_bytes, &total) || total > SIZE_MAX / 4)
         return too_large(err);
-    s->scratch_bytes =
-        total + tn_rope_tables_bytes(s->graph, c->n_batch) + 4096; /* each part starts on 64 bytes */
+    s->scratch_bytes = total + tn_rope_tables_bytes(s->graph, c->n_batch) + c->n_ctx * sizeof *s->tokens +
+                       4096; /* each part starts on 64 bytes */
     return TN_OK;
 }
 
@@ -136,9 +106,9 @@ static void place_caches(tn_session *s) {
                            .pos_stride = row_bytes(shape, &s->config),
                            .capacity = capacity(shape, &s->config)};
         at += (shape->latent ? 1 : 2) * bytes;
+        if (shape->window > s->window) s->window = shape->window;
         if (!shape->window || s->kv[i].capacity >= s->config.n_ctx) continue; /* it keeps all positions */
         if (!s->ring || s->kv[i].capacity < s->ring) s->ring = s->kv[i].capacity;
-        if (shape->window > s->window) s->window = shape->window;
     }
 }
 
@@ -146,8 +116,7 @@ static tn_status allocate(tn_session *s, tn_error *err) {
     s->kv_memory = tn_reserve(s->kv_bytes);
     s->scratch = tn_reserve(s->scratch_bytes);
     s->kv = tn_arena_alloc(&s->arena, s->graph->n_caches, sizeof *s->kv);
-    if (s->graph->long_above) s->history = tn_arena_alloc(&s->arena, s->config.n_ctx, sizeof *s->history);
-    if (!s->kv_memory || !s->scratch || !s->kv || (s->graph->long_above && !s->history))
+    if (!s->kv_memory || !s->scratch || !s->kv)
         return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL,
                        "%llu MiB for the cache of %u positions and %llu MiB of scratch were refused",
                        (unsigned long long)s->kv_bytes >> 20, s->config.n_ctx,
@@ -156,8 +125,9 @@ static tn_status allocate(tn_session *s, tn_error *err) {
     uint8_t *at =
         s->scratch + s->plan.private_bytes * s->config.n_threads + tn_round_up(s->plan.shared_bytes, 64);
     s->logits = (float *)(void *)at;
-    return tn_rope_tables_init(&s->rope, s->graph, s->config.n_batch,
-                               at + s->logits_stride * s->config.n_outputs, &s->arena, err);
+    at += s->logits_stride * s->config.n_outputs;
+    s->tokens = (int32_t *)(void *)(at + tn_rope_tables_bytes(s->graph, s->config.n_batch));
+    return tn_rope_tables_init(&s->rope, s->graph, s->config.n_batch, at, &s->arena, err);
 }
 
 tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config, tn_session **out,
@@ -189,7 +159,7 @@ void tn_session_free(tn_session *s) {
 
 static void run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs) {
     tn_rope_tables_fill(&s->rope, s->graph, s->position, n, s->is_long);
-    if (s->history) memmove(s->history + s->position, ids, n * sizeof *ids);
+    memmove(s->tokens + s->position, ids, n * sizeof *ids);
     tn_run run = {
         .plan = &s->plan,
         .pool = s->pool,
@@ -289,11 +259,11 @@ static tn_status eval_across(tn_session *s, const int32_t *ids, size_t n, size_t
     tn_progress p = {0, n, 1};
     tn_status status = early ? eval_part(s, ids, before, early, &p, err) : TN_OK;
     if (status) return status;
-    memcpy(s->history + s->position, ids, (above - s->position) * sizeof *ids);
+    memcpy(s->tokens + s->position, ids, (above - s->position) * sizeof *ids);
     s->position = s->oldest = 0;
     s->is_long = true;
     p.counted = 0;
-    if (!(status = eval_part(s, s->history, above, 0, &p, err))) {
+    if (!(status = eval_part(s, s->tokens, above, 0, &p, err))) {
         p = (tn_progress){before, n, 1};
         status = eval_part(s, ids + before, n - before, n_outputs - early, &p, err);
     }
@@ -305,7 +275,7 @@ tn_status tn_session_eval(tn_session *s, const int32_t *ids, size_t n, uint32_t 
     tn_status status = check_ids(s, ids, n, n_outputs, err);
     if (status) return status;
     s->n_rows = 0;
-    if (s->history && !s->is_long && n > s->graph->long_above - s->position)
+    if (s->graph->long_above && !s->is_long && n > s->graph->long_above - s->position)
         return eval_across(s, ids, n, n_outputs, err);
     tn_progress p = {0, n, 1};
     return eval_part(s, ids, n, n_outputs, &p, err);
@@ -322,6 +292,12 @@ uint32_t tn_session_row_width(const tn_session *s) {
 uint32_t tn_session_position(const tn_session *s) {
     return s->position;
 }
+const int32_t *tn_session_tokens(const tn_session *s) {
+    return s->tokens;
+}
+void tn_session_note(tn_session *s, int32_t token) {
+    if (s->position < s->config.n_ctx) s->tokens[s->position] = token;
+}
 const tn_session_config *tn_session_config_of(const tn_session *s) {
     return &s->config;
 }
@@ -336,10 +312,36 @@ uint32_t tn_session_truncate(tn_session *s, uint32_t position) {
     if (position >= s->position) return s->position;
     const uint32_t needed =
         position > s->window ? position - s->window : 0; /* the oldest one the next token sees */
-    const bool lost = (s->ring && needed < s->oldest) || s->graph->whole ||
-                      (s->is_long && position <= s->graph->long_above);
+    const bool lost =
+        needed < s->oldest || s->graph->whole || (s->is_long && position <= s->graph->long_above);
     s->position = lost ? 0 : position;
     if (s->position == 0) s->oldest = 0, s->is_long = false;
     s->n_rows = 0;
     return s->position;
+}
+
+/* ---- Prefixes -------------------------------------------------------------------------------------------------- */
+
+uint32_t tn_session_common(const tn_session *s, const int32_t *ids, size_t n) {
+    uint32_t i = 0;
+    while (i < s->position && i < n && s->tokens[i] == ids[i]) i++;
+    return i;
+}
+
+tn_status tn_session_sync(tn_session *s, const int32_t *ids, size_t n, uint32_t n_outputs, uint32_t *reused,
+                          tn_error *err) {
+    *reused = 0;
+    if (n > s->config.n_ctx)
+        return tn_fail(err, TN_ERR_FULL, "the context is full", NULL, "%zu tokens asked for, it holds %u", n,
+                       s->config.n_ctx);
+    const size_t rest = n_outputs < n ? n - n_outputs : 0; /* rows of logits come from tokens computed anew */
+    const uint32_t common = tn_session_common(s, ids, rest);
+    *reused = tn_session_truncate(s, common);
+    return *reused == n ? TN_OK : tn_session_eval(s, ids + *reused, n - *reused, n_outputs, err);
+}
+
+uint32_t tn_session_retractable(const tn_session *s) {
+    const uint32_t left = s->config.n_ctx - s->position, above = s->graph->long_above;
+    return above && !s->is_long && s->position < above && above - s->position < left ? above - s->position
+                                                                                     : left;
 }

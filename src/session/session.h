@@ -14,6 +14,8 @@
 
 typedef struct tn_session tn_session;
 
+enum { TN_RING_MARGIN = 256 }; /* positions a sliding window can be taken back by without recomputation */
+
 typedef struct tn_session_config {
     uint32_t n_ctx, n_batch, n_outputs, n_threads; /* all >= 1 */
     uint32_t n_vocab;
@@ -44,12 +46,30 @@ tn_status tn_session_eval(tn_session *session, const int32_t *ids, size_t n, uin
 const float *tn_session_logits(const tn_session *session, uint32_t i); /* NULL: no such row */
 uint32_t tn_session_row_width(const tn_session *session);              /* floats in a row of logits */
 uint32_t tn_session_position(const tn_session *session);
+const int32_t *
+tn_session_tokens(const tn_session *session); /* those so far; of the session, until its next call */
 const tn_session_config *tn_session_config_of(const tn_session *session);
 const char *tn_session_isa(const tn_session *session);
 uint32_t tn_session_n_barriers(const tn_session *session); /* inside programs so far, modulo 2^32 */
 
+/* Writes the token that is to be evaluated next behind those of tn_session_tokens, where there is room, so that the text can be
+ * read in one. */
+void tn_session_note(tn_session *session, int32_t token);
+
 /* Drops the tokens from position on; returns the position reached, 0 if the cache no longer holds what is needed: a ring has
  * gone on, or the sequence was a long one (graph->long_above) and would no longer be. */
 uint32_t tn_session_truncate(tn_session *session, uint32_t position);
+
+/* How many of n ids are the session's first tokens. */
+uint32_t tn_session_common(const tn_session *session, const int32_t *ids, size_t n);
+
+/* Makes the session hold exactly these n tokens, with the logits of the last n_outputs: keeps the common prefix, as far as
+ * truncation can, and evaluates the rest. *reused is how many were kept. */
+tn_status tn_session_sync(tn_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
+                          uint32_t *reused, tn_error *err);
+
+/* The most tokens that the next eval may take so that all of them but the first can be taken back again. A ring sets no limit
+ * below TN_RING_MARGIN. */
+uint32_t tn_session_retractable(const tn_session *session);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "src/model/model.h"
 #include "src/session/generator.h"
+#include "src/session/lookup.h"
 #include "tests/unit/tiny_model.h"
 
 enum { N_VOCAB = 300, FIRST_BYTE = 3, FIRST_PIECE = 259, N_CTX = 128 };
@@ -280,6 +281,158 @@ static void wrong_options_are_refused(void **state) {
     assert_int_equal(tn_generator_new(f->session, f->tok, &c, NULL, 0, &g, &err), TN_ERR_ARG);
 }
 
+/* ---- Speculation ------------------------------------------------------------------------------------------------- */
+
+static void a_draft_is_what_followed_the_longest_match(void **state) {
+    (void)state;
+    static const int32_t ids[] = {7, 1, 2, 3, 9, 2, 3, 8, 5, 3, 4, 1, 2, 3};
+    int32_t draft[8];
+    assert_int_equal(tn_lookup(ids, 14, draft, 4), 3);
+    static const int32_t longest[] = {9, 2, 3, 8};
+    assert_memory_equal(draft, longest, sizeof longest);
+    assert_int_equal(tn_lookup(ids + 2, 12, draft, 4), 2); /* 2 3, twice before: the last time */
+    assert_int_equal(draft[0], 8);
+    assert_int_equal(tn_lookup(ids, 9, draft, 4), 0); /* no 5 before */
+    static const int32_t period[] = {6, 1, 2, 1, 2}, on[] = {1, 2, 1, 2, 1, 2, 1, 2};
+    assert_int_equal(tn_lookup(period, 5, draft, 8), 2);
+    assert_memory_equal(draft, on, sizeof on); /* goes on with itself */
+    assert_int_equal(tn_lookup(ids, 1, draft, 4), 0);
+    int32_t same[200];
+    for (int i = 0; i < 200; i++) same[i] = 4;
+    assert_int_equal(tn_lookup(same, 200, draft, 8), TN_LOOKUP_MATCH);
+}
+
+typedef struct outcome {
+    char text[8192];
+    size_t n_text;
+    tn_stop stop;
+    uint64_t n_tokens, n_evaluated, n_right;
+    uint32_t position;
+    float logits[N_VOCAB]; /* after one token more */
+} outcome;
+
+static tn_session *new_session(const tn_model *m, uint32_t n_ctx, uint32_t n_outputs) {
+    const tn_session_config c = {.n_ctx = n_ctx,
+                                 .n_batch = 16,
+                                 .n_outputs = n_outputs,
+                                 .n_threads = 1,
+                                 .n_vocab = N_VOCAB,
+                                 .kv = TN_KV_F16};
+    tn_session *s = NULL;
+    tn_error err = {0};
+    if (tn_session_new(&m->graph, &c, &s, &err)) fail_msg("%s", err.message);
+    return s;
+}
+
+/* Generates to the end, or leaves after `leave` calls. */
+static void run(tn_session *s, const tn_tokenizer *tok, const tn_generator_config *c, int leave,
+                outcome *out) {
+    static const int32_t prompt[] = {1, 260, 261, 262, 260, 261, 262, 260, 261};
+    tn_generator *g;
+    tn_error err = {0};
+    memset(out, 0, sizeof *out);
+    tn_session_truncate(s, 0);
+    if (tn_session_eval(s, prompt, 9, 1, &err)) fail_msg("%s", err.message);
+    if (tn_generator_new(s, tok, c, prompt, 9, &g, &err)) fail_msg("%s", err.message);
+    for (int i = 0; i != leave && !out->stop; i++) {
+        const char *text;
+        size_t n;
+        if (tn_generator_next(g, &text, &n, &out->stop, &err)) fail_msg("%s", err.message);
+        memcpy(out->text + out->n_text, text, n);
+        out->n_text += n;
+    }
+    out->n_tokens = tn_generator_n_tokens(g);
+    tn_generator_drafts(g, &out->n_evaluated, &out->n_right);
+    tn_generator_free(g);
+    out->position = tn_session_position(s);
+    static const int32_t next = 263;
+    if (out->position == tn_session_config_of(s)->n_ctx) return;
+    if (tn_session_eval(s, &next, 1, 1, &err)) fail_msg("%s", err.message);
+    memcpy(out->logits, tn_session_logits(s, 0), sizeof out->logits);
+}
+
+static void assert_same(const outcome *a, const outcome *b) {
+    assert_int_equal(a->n_text, b->n_text);
+    assert_memory_equal(a->text, b->text, a->n_text);
+    assert_int_equal(a->stop, b->stop);
+    assert_int_equal(a->n_tokens, b->n_tokens);
+    assert_int_equal(a->position, b->position);
+    assert_memory_equal(a->logits, b->logits, sizeof a->logits);
+}
+
+/* Greedy and sampled, to each kind of end and left in the middle; by lookup, by a model that is always right (itself) and by
+ * one that never is. */
+static void drafts_change_nothing_but_the_time(void **state) {
+    fixture *f = *state;
+    tiny_shape shapes[] = {tiny_llama, tiny_gemma3};
+    tn_model *models[2];
+    for (int i = 0; i < 2; i++) {
+        shapes[i].n_vocab = N_VOCAB;
+        models[i] = tiny_open(&shapes[i]);
+    }
+    uint64_t n_evaluated[3] = {0}, n_right[3] = {0};
+    static outcome plain, ahead;
+    for (int i = 0; i < 2; i++) {
+        tn_session *alone = new_session(models[i], 400, 1), *s = new_session(models[i], 400, 16);
+        tn_session *drafts[] = {NULL, new_session(models[i], 300, 1), new_session(models[1 - i], 600, 1)};
+        for (int k = 0; k < 24; k++) {
+            tn_generator_config c = sampled;
+            const char *const stops[] = {"xyz", "bebe"};
+            c.sampling.temperature = k % 3 == 0 ? 0.0f : k % 3 == 1 ? 0.4f : 2.0f;
+            c.sampling.seed = (uint64_t)k;
+            c.sampling.repeat_penalty = k % 4 == 3 ? 1.1f : 1;
+            c.sampling.repeat_last_n = 20;
+            c.ignore_end = k % 2 == 0;
+            if (k % 8 == 4) c.max_tokens = (uint64_t)(20 + k);
+            if (k % 8 == 5) c.stop = stops, c.n_stop = 2;
+            const int leave = k % 8 == 6 ? 30 + k : -1;
+            run(alone, f->tok, &c, leave, &plain);
+            for (int d = 0; d < 3; d++) {
+                c.draft = drafts[d];
+                run(s, f->tok, &c, leave, &ahead);
+                assert_same(&plain, &ahead);
+                n_evaluated[d] += ahead.n_evaluated;
+                n_right[d] += ahead.n_right;
+            }
+            c.plain = true;
+            run(s, f->tok, &c, leave, &ahead);
+            assert_same(&plain, &ahead);
+            assert_int_equal(ahead.n_evaluated, 0);
+        }
+        tn_session_free(alone);
+        tn_session_free(s);
+        for (int d = 1; d < 3; d++) tn_session_free(drafts[d]);
+    }
+    for (int i = 0; i < 2; i++) tn_model_close(models[i]);
+    for (int d = 0; d < 3; d++) assert_true(n_evaluated[d] > 20);
+    assert_true(n_right[0] > 20 && n_right[1] > 20);
+}
+
+/* Behind 40 tokens another rotation of the whole begins: drafts must not carry the session over before the text gets there. */
+static void drafts_do_not_make_a_sequence_long(void **state) {
+    fixture *f = *state;
+    tiny_shape shape = tiny_llama;
+    shape.n_vocab = N_VOCAB;
+    tn_model *m = tiny_open(&shape);
+    float factors[64];
+    for (int i = 0; i < 64; i++) factors[i] = 1.0f + (float)i;
+    m->graph.ropes[0].long_factors = factors;
+    m->graph.long_above = 40;
+    tn_session *alone = new_session(m, 128, 1), *s = new_session(m, 128, 16);
+    static outcome plain, ahead;
+    for (uint64_t max = 20; max < 50; max++) {
+        tn_generator_config c = sampled;
+        c.sampling.temperature = max % 2 ? 0.0f : 0.3f;
+        c.max_tokens = max;
+        run(alone, f->tok, &c, -1, &plain);
+        run(s, f->tok, &c, -1, &ahead);
+        assert_same(&plain, &ahead);
+    }
+    tn_session_free(alone);
+    tn_session_free(s);
+    tn_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stops_at_the_limit),
@@ -290,6 +443,9 @@ int main(void) {
         cmocka_unit_test(a_grammar_binds_the_text_and_ends_it),
         cmocka_unit_test(logprobs_are_those_of_the_session_s_logits),
         cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(a_draft_is_what_followed_the_longest_match),
+        cmocka_unit_test(drafts_change_nothing_but_the_time),
+        cmocka_unit_test(drafts_do_not_make_a_sequence_long),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

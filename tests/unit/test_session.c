@@ -218,6 +218,54 @@ static void rows_of_logits_are_those_of_single_evals(void **state) {
     tn_model_close(m);
 }
 
+/* Texts that share a beginning with what is held: the bits of a fresh session, and no token computed that need not be. */
+static void sync_computes_what_is_not_there(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t held, common, n, n_outputs, reused;
+    } cases[] = {
+        {0, 0, 50, 1, 0},       {50, 50, 60, 1, 50}, {50, 20, 60, 1, 20},
+        {50, 50, 50, 1, 49},    {50, 50, 30, 1, 29}, {50, 50, 50, 0, 50},
+        {50, 40, 40, 0, 40},    {50, 45, 50, 8, 42}, {1200, 1100, 1150, 1, 1100},
+        {1200, 300, 400, 1, 0}, /* rings no longer hold positions before 300 */
+    };
+    tn_model *m = tiny_open(&tiny_gemma3);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int32_t held[1200], ids[1200];
+        make_ids(held, 1200, m->hparams.n_vocab);
+        memcpy(ids, held, sizeof ids);
+        for (uint32_t k = cases[i].common; k < cases[i].n; k++) ids[k] = (held[k] + 1) % 50;
+        tn_session_config c = {.n_ctx = 1300,
+                               .n_batch = 32,
+                               .n_outputs = 8,
+                               .n_threads = 1,
+                               .n_vocab = m->hparams.n_vocab,
+                               .kv = TN_KV_F16};
+        tn_session *s, *fresh;
+        assert_int_equal(tn_session_new(&m->graph, &c, &s, NULL), TN_OK);
+        assert_int_equal(tn_session_new(&m->graph, &c, &fresh, NULL), TN_OK);
+        if (cases[i].held) eval(s, held, cases[i].held);
+        uint32_t reused;
+        assert_int_equal(tn_session_sync(s, ids, cases[i].n, cases[i].n_outputs, &reused, NULL), TN_OK);
+        assert_int_equal(reused, cases[i].reused);
+        assert_int_equal(tn_session_position(s), cases[i].n);
+        assert_memory_equal(tn_session_tokens(s), ids, cases[i].n * sizeof *ids);
+        assert_int_equal(tn_session_eval(fresh, ids, cases[i].n, cases[i].n_outputs, NULL), TN_OK);
+        for (uint32_t r = 0; r < cases[i].n_outputs; r++)
+            assert_memory_equal(tn_session_logits(s, r), tn_session_logits(fresh, r), row_bytes(m));
+        eval(s, held, 1);
+        eval(fresh, held, 1);
+        assert_memory_equal(tn_session_logits(s, 0), tn_session_logits(fresh, 0), row_bytes(m));
+        tn_error err;
+        static const int32_t many[1301];
+        assert_int_equal(tn_session_sync(s, many, 1301, 1, &reused, &err), TN_ERR_FULL);
+        assert_int_equal(tn_session_position(s), cases[i].n + 1);
+        tn_session_free(s);
+        tn_session_free(fresh);
+    }
+    tn_model_close(m);
+}
+
 static bool stop_after_two(void *user, uint32_t done, uint32_t total) {
     (void)total;
     *(uint32_t *)user = done;
@@ -343,6 +391,7 @@ int main(void) {
         cmocka_unit_test(rows_of_logits_are_those_of_single_evals),
         cmocka_unit_test(encoders_compute_a_sequence_at_once),
         cmocka_unit_test(a_token_alone_has_the_embedding_of_a_batch_of_one),
+        cmocka_unit_test(sync_computes_what_is_not_there),
         cmocka_unit_test(errors_leave_the_session_usable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,117 @@
+/* A session's state, to and from files and memory. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../base/newfile.h"
+#include "../session/state.h"
+#include "api.h"
+
+static const char what_saving[] = "cannot save the state", what_loading[] = "cannot restore the state";
+
+/* ---- Files ---- */
+
+static tn_status write_file(void *user, const void *bytes, size_t n, tn_error *err) {
+    return tn_newfile_write(user, bytes, n, err);
+}
+
+tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err) {
+    tn_error e = {0};
+    tn_newfile file;
+    tn_status s = tn_newfile_open(&file, path, what_saving, &e);
+    if (!s) s = tn_state_save(session->s, tn_model_identity(session->model->m), write_file, &file, &e);
+    if (!s) s = tn_newfile_commit(&file, &e);
+    return tn_api_give(err, s, &e);
+}
+
+typedef struct state_file {
+    FILE *stream;
+    const char *path;
+} state_file;
+
+static tn_status read_file(void *user, void *bytes, size_t n, tn_error *err) {
+    const state_file *file = user;
+    errno = 0;
+    if (fread(bytes, 1, n, file->stream) == n) return TN_OK;
+    return tn_fail(err, TN_ERR_IO, what_loading, file->path, "%s",
+                   errno ? strerror(errno) : "it became shorter while it was read");
+}
+
+/* Anything but a regular file is refused and never waited for. */
+static tn_status open_file(state_file *file, uint64_t *size, tn_error *err) {
+    struct stat info;
+    const int fd = open(file->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        const int error_number = errno;
+        if (fd >= 0) close(fd);
+        return tn_fail(err, TN_ERR_IO, what_loading, file->path, "%s", strerror(error_number));
+    }
+    *size = (uint64_t)info.st_size;
+    const bool regular = S_ISREG(info.st_mode);
+    if (regular && (file->stream = fdopen(fd, "r"))) return TN_OK;
+    close(fd);
+    return tn_fail(err, TN_ERR_IO, what_loading, file->path, "%s",
+                   regular ? "out of memory" : "not a regular file");
+}
+
+tern_status tern_session_load(tern_session *session, const char *path, tern_error *err) {
+    tn_error e = {0};
+    state_file file = {.path = path};
+    uint64_t size = 0;
+    tn_session_truncate(session->s, 0);
+    tn_status s = open_file(&file, &size, &e);
+    if (s) return tn_api_give(err, s, &e);
+    s = tn_state_load(session->s, tn_model_identity(session->model->m), size, path, read_file, &file, &e);
+    fclose(file.stream);
+    return tn_api_give(err, s, &e);
+}
+
+/* ---- Memory ---- */
+
+typedef struct memory {
+    uint8_t *at;
+} memory;
+
+static tn_status write_memory(void *user, const void *bytes, size_t n, tn_error *err) {
+    memory *m = user;
+    (void)err;
+    memcpy(m->at, bytes, n);
+    m->at += n;
+    return TN_OK;
+}
+
+static tn_status read_memory(void *user, void *bytes, size_t n, tn_error *err) {
+    memory *m = user;
+    (void)err;
+    memcpy(bytes, m->at, n); /* tn_state_load reads no more than the size that it was given */
+    m->at += n;
+    return TN_OK;
+}
+
+tern_status tern_session_save_memory(const tern_session *session, void **bytes, size_t *n, tern_error *err) {
+    tn_error e = {0};
+    *n = tn_state_bytes(session->s);
+    *bytes = malloc(*n);
+    if (!*bytes) {
+        const size_t asked = *n;
+        *n = 0;
+        return tn_api_give(
+            err, tn_fail(&e, TN_ERR_MEMORY, what_saving, NULL, "%zu bytes were refused", asked), &e);
+    }
+    memory m = {*bytes};
+    return tn_api_give(
+        err, tn_state_save(session->s, tn_model_identity(session->model->m), write_memory, &m, &e), &e);
+}
+
+tern_status tern_session_load_memory(tern_session *session, const void *bytes, size_t n, tern_error *err) {
+    tn_error e = {0};
+    memory m = {(uint8_t *)(uintptr_t)bytes}; /* only read */
+    return tn_api_give(
+        err,
+        tn_state_load(session->s, tn_model_identity(session->model->m), n, "memory", read_memory, &m, &e),
+        &e);
+}

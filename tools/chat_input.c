@@ -1,0 +1,260 @@
+#include "chat_input.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "cli.h"
+
+#ifdef TERN_HAVE_EDIT
+#include <histedit.h>
+#endif
+
+enum { HISTORY_LINES = 1000 };
+
+struct tn_input {
+    bool interactive;
+    char prompt[96];
+    char *line; /* of getline */
+    size_t cap_line;
+    char *text;
+    size_t n_text, cap_text;
+#ifdef TERN_HAVE_EDIT
+    EditLine *edit; /* NULL where lines are not edited */
+    History *history;
+    bool interrupted;
+#endif
+};
+
+static const char block_mark[] = "\"\"\"", continued_prompt[] = "... ";
+
+/* ---- Editing ---- */
+
+#ifdef TERN_HAVE_EDIT
+
+static volatile sig_atomic_t redraw; /* a handler takes no argument */
+
+static void on_redraw(int signal_number) {
+    (void)signal_number;
+    redraw = 1;
+}
+
+/* After another size of the terminal, or a stay in the background, from which a shell may hand it back changed. */
+static void draw_again(EditLine *edit) {
+    redraw = 0;
+    el_resize(edit);
+    el_set(edit, EL_PREP_TERM, 1);
+    el_set(edit, EL_REFRESH);
+}
+
+static char *show_prompt(EditLine *edit) {
+    void *input = NULL;
+    el_get(edit, EL_CLIENTDATA, &input);
+    return ((tn_input *)input)->prompt;
+}
+
+/* One character, in the locale's encoding; a byte that begins none is U+FFFD. A signal that interrupts gives the line up. */
+static int read_character(EditLine *edit, wchar_t *out) {
+    void *client = NULL;
+    mbstate_t state = {0};
+    el_get(edit, EL_CLIENTDATA, &client);
+    tn_input *input = client;
+    for (;;) {
+        char byte;
+        const ssize_t n = read(STDIN_FILENO, &byte, 1);
+        if (n == 0) return 0;
+        if (n < 0 && errno != EINTR) return -1;
+        if (n < 0 && tn_cli_interrupted()) {
+            input->interrupted = true;
+            return -1;
+        }
+        if (n < 0) {
+            if (redraw) draw_again(edit);
+            continue;
+        }
+        const size_t used = mbrtowc(out, &byte, 1, &state);
+        if (used == (size_t)-2) continue;
+        if (used == (size_t)-1) *out = 0xFFFD;
+        return 1;
+    }
+}
+
+/* Without a locale of UTF-8 the input is taken as UTF-8 all the same: it is what models know. */
+static void set_locale(void) {
+    const char *name = setlocale(LC_CTYPE, "");
+    if (!name || MB_CUR_MAX == 1) setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+static void open_editor(tn_input *input) {
+    HistEvent event;
+    set_locale();
+    struct sigaction action = {.sa_handler = on_redraw};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGWINCH, &action, NULL);
+    sigaction(SIGCONT, &action, NULL);
+    input->edit = el_init("tern", stdin, stdout, stderr);
+    input->history = history_init();
+    if (!input->edit || !input->history) return;
+    history(input->history, &event, H_SETSIZE, HISTORY_LINES);
+    history(input->history, &event, H_SETUNIQUE, 1);
+    el_set(input->edit, EL_CLIENTDATA, input);
+    el_set(input->edit, EL_PROMPT, show_prompt);
+    el_set(input->edit, EL_EDITOR, "emacs");
+    el_set(input->edit, EL_HIST, history, input->history);
+    el_set(input->edit, EL_GETCFN, read_character);
+    el_set(input->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
+    el_source(input->edit, NULL); /* the user's ~/.editrc */
+}
+
+static void close_editor(tn_input *input) {
+    if (input->edit) el_end(input->edit);
+    if (input->history) history_end(input->history);
+}
+
+static bool has_editor(const tn_input *input) {
+    return input->edit && input->history;
+}
+
+static tn_input_result edit_line(tn_input *input, const char *initial, const char **line, size_t *n) {
+    int count = 0;
+    input->interrupted = false;
+    if (initial) el_push(input->edit, initial);
+    *line = el_gets(input->edit, &count);
+    if (*line && count > 0) {
+        *n = (size_t)count;
+        return TN_INPUT_TEXT;
+    }
+    fputs(input->interrupted ? "^C\n" : "\n", stdout);
+    fflush(stdout);
+    return input->interrupted ? TN_INPUT_INTERRUPTED : TN_INPUT_END;
+}
+
+static void remember(tn_input *input, const char *line) {
+    HistEvent event;
+    if (has_editor(input) && line[0] && line[0] != '\n') history(input->history, &event, H_ENTER, line);
+}
+
+#else
+
+static void open_editor(tn_input *input) {
+    (void)input;
+}
+static void close_editor(tn_input *input) {
+    (void)input;
+}
+static bool has_editor(const tn_input *input) {
+    (void)input;
+    return false;
+}
+static tn_input_result edit_line(tn_input *input, const char *initial, const char **line, size_t *n) {
+    (void)input, (void)initial, (void)line, (void)n;
+    return TN_INPUT_FAILED;
+}
+static void remember(tn_input *input, const char *line) {
+    (void)input, (void)line;
+}
+
+#endif
+
+/* ---- Lines ---- */
+
+tn_input *tn_input_new(void) {
+    tn_input *input = calloc(1, sizeof *input);
+    if (!input) return NULL;
+    input->interactive = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+    if (input->interactive) open_editor(input);
+    return input;
+}
+
+void tn_input_free(tn_input *input) {
+    if (!input) return;
+    close_editor(input);
+    free(input->line);
+    free(input->text);
+    free(input);
+}
+
+bool tn_input_is_interactive(const tn_input *input) {
+    return input->interactive;
+}
+
+static tn_input_result plain_line(tn_input *input, const char **line, size_t *n) {
+    if (input->interactive) {
+        fputs(input->prompt, stdout);
+        fflush(stdout);
+    }
+    errno = 0;
+    const ssize_t length = getline(&input->line, &input->cap_line, stdin);
+    *line = input->line;
+    *n = length > 0 ? (size_t)length : 0;
+    if (length > 0) return TN_INPUT_TEXT;
+    if (ferror(stdin) && errno == EINTR && tn_cli_interrupted()) {
+        clearerr(stdin);
+        return TN_INPUT_INTERRUPTED;
+    }
+    return ferror(stdin) ? TN_INPUT_FAILED : TN_INPUT_END;
+}
+
+static tn_input_result read_line(tn_input *input, const char *prompt, const char *initial, const char **line,
+                                 size_t *n) {
+    snprintf(input->prompt, sizeof input->prompt, "%s", prompt);
+    const tn_input_result result =
+        has_editor(input) ? edit_line(input, initial, line, n) : plain_line(input, line, n);
+    if (result == TN_INPUT_TEXT) remember(input, *line);
+    if (result == TN_INPUT_TEXT && *n && (*line)[*n - 1] == '\n') --*n;
+    return result;
+}
+
+static bool append(tn_input *input, const char *line, size_t n, bool newline) {
+    if (input->cap_text - input->n_text < n + 2) {
+        const size_t cap = (input->n_text + n + 2) * 2;
+        char *grown = realloc(input->text, cap);
+        if (!grown) return false;
+        input->text = grown;
+        input->cap_text = cap;
+    }
+    memcpy(input->text + input->n_text, line, n);
+    input->n_text += n;
+    if (newline) input->text[input->n_text++] = '\n';
+    input->text[input->n_text] = 0;
+    return true;
+}
+
+static bool is_block_mark(const char *line, size_t n) {
+    return n == sizeof block_mark - 1 && memcmp(line, block_mark, n) == 0;
+}
+
+tn_input_result tn_input_read(tn_input *input, const char *prompt, const char *initial, const char **text,
+                              size_t *n) {
+    const char *line;
+    size_t n_line;
+    bool in_block = false;
+    input->n_text = 0;
+    *text = "", *n = 0;
+    for (;;) {
+        tn_input_result result = read_line(input, prompt, initial, &line, &n_line);
+        const bool ended = result == TN_INPUT_END && input->n_text > 0; /* without a last newline, or mark */
+        if (result != TN_INPUT_TEXT && !ended) return result;
+        prompt = continued_prompt;
+        initial = NULL;
+        const bool mark = !ended && is_block_mark(line, n_line);
+        if (mark && !in_block && input->n_text == 0) {
+            in_block = true;
+            continue;
+        }
+        const bool more = !ended && !mark && (in_block || (n_line && line[n_line - 1] == '\\'));
+        if (!ended && !(mark && in_block) && !append(input, line, n_line - (more && !in_block), more))
+            return TN_INPUT_FAILED;
+        if (more) continue;
+        if (in_block && input->n_text) input->n_text--; /* the newline before the mark */
+        if (input->text) input->text[input->n_text] = 0;
+        *text = input->text ? input->text : "";
+        *n = input->n_text;
+        return TN_INPUT_TEXT;
+    }
+}
