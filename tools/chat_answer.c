@@ -247,7 +247,9 @@ static int speak(answer *a) {
 
 int tn_chat_answer(tn_chat *chat, size_t undo_to) {
     answer a = {.chat = chat};
+    tn_input_hush(chat->input, true);
     int exit_code = speak(&a);
+    tn_input_hush(chat->input, false);
     if (a.n_text == 0) { /* roles must go on taking turns */
         tern_chat_truncate(chat->chat, undo_to);
         if (!exit_code)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -19,6 +20,8 @@ enum { HISTORY_LINES = 1000 };
 
 struct tn_input {
     bool interactive;
+    struct termios modes; /* of the terminal, while it is hushed */
+    bool hushed;
     char prompt[96];
     char *line; /* of getline */
     size_t cap_line;
@@ -181,6 +184,19 @@ void tn_input_free(tn_input *input) {
 
 bool tn_input_is_interactive(const tn_input *input) {
     return input->interactive;
+}
+
+void tn_input_hush(tn_input *input, bool hush) {
+    struct termios modes;
+    if (!input->interactive || hush == input->hushed) return;
+    if (!hush) {
+        input->hushed = tcsetattr(STDIN_FILENO, TCSANOW, &input->modes) != 0;
+        return;
+    }
+    if (tcgetattr(STDIN_FILENO, &input->modes) != 0) return;
+    modes = input->modes;
+    modes.c_lflag &= ~(tcflag_t)ECHO;
+    input->hushed = tcsetattr(STDIN_FILENO, TCSANOW, &modes) == 0;
 }
 
 static tn_input_result plain_line(tn_input *input, const char **line, size_t *n) {

@@ -21,6 +21,9 @@ void tn_input_free(tn_input *input);
 /* Whether a person is there to be asked: standard input and output are terminals. */
 bool tn_input_is_interactive(const tn_input *input);
 
+/* Keeps what is typed ahead out of an answer that is being shown: it appears at the next prompt. */
+void tn_input_hush(tn_input *input, bool hush);
+
 /* Reads one text, shown behind `prompt`, without its last newline; *text is the input's until the next call. `initial`, unless NULL, is
  * there to be changed (where lines are edited). TN_INPUT_INTERRUPTED: by the user, and what was typed is gone. */
 tn_input_result tn_input_read(tn_input *input, const char *prompt, const char *initial, const char **text,
