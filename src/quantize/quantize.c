@@ -34,18 +34,19 @@ static void quantize_q8_0(const float *x, size_t n, const float *weights, void *
     (void)weights;
     uint8_t *block = out;
     for (size_t b = 0; b < n; b += 32, block += 34) {
-        float largest = 0;
+        uint32_t most = 0; /* of magnitudes, which as integers are in the same order */
         for (size_t i = 0; i < 32; i++) {
-            const float magnitude = fabsf(x[b + i]);
-            largest = magnitude > largest ? magnitude : largest;
+            const uint32_t magnitude = tn_f32_bits(x[b + i]) & 0x7fffffff;
+            most = magnitude > most ? magnitude : most;
         }
+        const float largest = tn_f32_from_bits(most);
         const float d = largest / 127, inverse = d >= 0x1p-126f ? 1 / d : 0;
         const uint16_t half = tn_f32_to_f16(d);
         memcpy(block, &half, sizeof half);
         for (size_t i = 0; i < 32; i++) {
-            const float t = x[b + i] * inverse, magnitude = fabsf(t), whole = floorf(magnitude);
-            const float rounded = whole + floorf(2 * (magnitude - whole));
-            block[2 + i] = (uint8_t)(int8_t)(t < 0 ? -rounded : rounded);
+            const float t = x[b + i] * inverse, magnitude = fabsf(t);
+            const int whole = (int)magnitude, rounded = whole + (magnitude - (float)whole >= 0.5f);
+            block[2 + i] = (uint8_t)(t < 0 ? -rounded : rounded);
         }
     }
 }

@@ -22,7 +22,7 @@ static void make_q4_0(const float *x, const float *w, uint8_t *out) {
     static const tn_codes codes = {-8, 7, NULL};
     uint8_t q[32];
     const tn_fit f = tn_fit_new(x, w, 32, false);
-    const float d = tn_put_half(out, tn_fit_scale(&f, (tn_codes){-8, 7, NULL}, 8, 1.5f, 32, true));
+    const float d = tn_put_half(out, tn_fit_scale(&f, (tn_codes){-8, 7, NULL}, 8, 1.5f, 16, true));
     code_block(q, x, d, 0, codes);
     put_nibbles(out + 2, q);
 }
@@ -31,7 +31,7 @@ static void make_q5_0(const float *x, const float *w, uint8_t *out) {
     static const tn_codes codes = {-16, 15, NULL};
     uint8_t q[32];
     const tn_fit f = tn_fit_new(x, w, 32, false);
-    const float d = tn_put_half(out, tn_fit_scale(&f, (tn_codes){-16, 15, NULL}, 16, 1.5f, 32, true));
+    const float d = tn_put_half(out, tn_fit_scale(&f, (tn_codes){-16, 15, NULL}, 16, 1.5f, 16, true));
     code_block(q, x, d, 0, codes);
     put_fifth_bits(out + 2, q);
     put_nibbles(out + 6, q);
