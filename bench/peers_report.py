@@ -140,7 +140,7 @@ def markdown(record, entries):
         yield from deep_table(deep)
     yield "## Memory\n"
     yield "MiB: the file, and what is resident beyond the file and a full KV cache after the tests.\n"
-    yield from memory_table(entries)
+    yield from memory_table([e for e in entries if e not in deep])
     with_first = [e for e in entries if "first" in e.data["seconds"]["tern"]]
     if with_first:
         yield "## One token, from start to end of the program\n"
