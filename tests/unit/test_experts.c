@@ -16,10 +16,17 @@
 
 /* A graph that looks its rows and router outputs up in tables: the row of token i has WIDTH values, its router row
  * n_experts; expert e multiplies by a matrix of its own, and may add a vector. */
-enum { WIDTH = 24, N_OUT = 40, MAX_EXPERTS = 16, N_TOKENS = 37 };
+enum { WIDTH = 32, N_OUT = 40, MAX_EXPERTS = 16, N_TOKENS = 37 };
 
 static float rows[N_TOKENS][WIDTH], router[N_TOKENS][MAX_EXPERTS], bias[MAX_EXPERTS];
 static float matrices[MAX_EXPERTS][N_OUT][WIDTH], vectors[MAX_EXPERTS][N_OUT];
+
+/* The same matrices in blocks of Q8_0: int8 times 2^-7. */
+static struct {
+    uint16_t d;
+    int8_t q[WIDTH];
+} blocks[MAX_EXPERTS][N_OUT];
+_Static_assert(sizeof blocks[0][0] == 34, "a block of Q8_0");
 
 static float uniform(void) {
     return (float)(drand48() * 2 - 1);
@@ -35,7 +42,11 @@ static void fill(float spread) {
         bias[e] = 0.5f * uniform();
         for (int n = 0; n < N_OUT; n++) {
             vectors[e][n] = uniform();
-            for (int i = 0; i < WIDTH; i++) matrices[e][n][i] = uniform();
+            blocks[e][n].d = 0x2000;
+            for (int i = 0; i < WIDTH; i++) {
+                blocks[e][n].q[i] = (int8_t)(uniform() * 127);
+                matrices[e][n][i] = (float)blocks[e][n].q[i] / 128;
+            }
         }
     }
 }
@@ -51,14 +62,18 @@ static tn_value_id look_up(tn_graph *g, const float *table, uint32_t width) {
 }
 
 /* The router's rows stand MAX_EXPERTS apart in its table. */
-static void build(tn_graph *g, tn_arena *arena, const tn_route_params *p, const float *router_rows) {
+static void build(tn_graph *g, tn_arena *arena, const tn_route_params *p, bool q8_0,
+                  const float *router_rows) {
     tn_graph_init(g, arena);
-    const tn_weight w = {(const uint8_t *)matrices, TN_DTYPE_F32, WIDTH, N_OUT};
-    const tn_matrices experts = {w, p->n_experts, sizeof matrices[0]};
+    const tn_weight floats = {(const uint8_t *)matrices, TN_DTYPE_F32, WIDTH, N_OUT},
+                    quants = {(const uint8_t *)blocks, TN_DTYPE_Q8_0, WIDTH, N_OUT};
+    const tn_matrices experts = {q8_0 ? quants : floats, p->n_experts,
+                                 q8_0 ? sizeof blocks[0] : sizeof matrices[0]};
+    const tn_act act = tn_dtypes[experts.weight.dtype].act;
     const tn_value_id x = look_up(g, rows[0], WIDTH), scores = look_up(g, router_rows, p->n_experts);
     const tn_value_id picks = add(g, (tn_op){.kind = TN_OP_ROUTE, .in = {scores, -1, -1}, .route = *p});
     const tn_value_id sorted =
-        add(g, (tn_op){.kind = TN_OP_DISPATCH, .in = {x, picks, -1}, .dispatch = {TN_ACT_F32, p->n_experts}});
+        add(g, (tn_op){.kind = TN_OP_DISPATCH, .in = {x, picks, -1}, .dispatch = {act, p->n_experts}});
     tn_value_id y = add(g, (tn_op){.kind = TN_OP_EXPERTS, .in = {sorted, picks, -1}, .experts = experts});
     y = add(
         g,
@@ -68,13 +83,14 @@ static void build(tn_graph *g, tn_arena *arena, const tn_route_params *p, const 
 }
 
 /* n tokens from `first` on, `at_once` of them in a run. */
-static void run(const tn_route_params *p, uint32_t n_threads, uint32_t at_once, float (*out)[N_OUT]) {
+static void run(const tn_route_params *p, bool q8_0, uint32_t n_threads, uint32_t at_once,
+                float (*out)[N_OUT]) {
     static float packed[N_TOKENS * MAX_EXPERTS];
     for (uint32_t t = 0; t < N_TOKENS; t++)
         memcpy(packed + t * p->n_experts, router[t], p->n_experts * sizeof *packed);
     tn_arena arena = {0};
     tn_graph g;
-    build(&g, &arena, p, packed);
+    build(&g, &arena, p, q8_0, packed);
     tn_kernels kernels;
     tn_kernels_fill(&kernels, TN_ISA_REF);
     tn_plan plan;
@@ -184,12 +200,12 @@ static const tn_route_params routers[] = {
 };
 enum { N_ROUTERS = sizeof routers / sizeof *routers };
 
-static void compare(const tn_route_params *p, float (*found)[N_OUT], int which) {
+static void compare(const tn_route_params *p, float (*found)[N_OUT], double slack, int which) {
     for (uint32_t t = 0; t < N_TOKENS; t++) {
         double want[N_OUT];
         expected(p, t, want);
         for (int n = 0; n < N_OUT; n++)
-            if (!(fabs((double)found[t][n] - want[n]) <= 1e-5 * (double)p->scale))
+            if (!(fabs((double)found[t][n] - want[n]) <= slack * (double)p->scale))
                 fail_msg("router %d, token %u, output %d: %g, expected %g", which, t, n, (double)found[t][n],
                          want[n]);
     }
@@ -200,8 +216,10 @@ static void experts_compute_what_formulas_say(void **state) {
     static float found[N_TOKENS][N_OUT];
     fill(2);
     for (int i = 0; i < N_ROUTERS; i++) {
-        run(&routers[i], 1, N_TOKENS, found);
-        compare(&routers[i], found, i);
+        run(&routers[i], false, 1, N_TOKENS, found);
+        compare(&routers[i], found, 1e-5, i);
+        run(&routers[i], true, 1, N_TOKENS, found);
+        compare(&routers[i], found, 0.06, i); /* rows are rounded to 1/254 of their largest element */
     }
 }
 
@@ -213,8 +231,8 @@ static void the_first_of_equals_is_chosen(void **state) {
     for (int i = 0; i < N_ROUTERS; i++) {
         tn_route_params p = routers[i];
         p.bias = NULL;
-        run(&p, 1, N_TOKENS, found);
-        compare(&p, found, i);
+        run(&p, false, 1, N_TOKENS, found);
+        compare(&p, found, 1e-5, i);
     }
 }
 
@@ -223,13 +241,14 @@ static void threads_and_batches_give_the_same_bits(void **state) {
     static float found[N_TOKENS][N_OUT], other[N_TOKENS][N_OUT];
     static const uint32_t n_threads[] = {2, 3, 5}, at_once[] = {1, 2, 7, N_TOKENS};
     fill(2);
-    for (int i = 0; i < N_ROUTERS; i++) {
-        run(&routers[i], 1, N_TOKENS, found);
+    for (int i = 0; i < 2 * N_ROUTERS; i++) {
+        const tn_route_params *p = &routers[i / 2];
+        run(p, i % 2, 1, N_TOKENS, found);
         for (int t = 0; t < 3; t++)
             for (int b = 0; b < 4; b++) {
-                run(&routers[i], n_threads[t], at_once[b], other);
+                run(p, i % 2, n_threads[t], at_once[b], other);
                 if (memcmp(found, other, sizeof found) != 0)
-                    fail_msg("router %d: other bits with %u threads, %u rows at once", i, n_threads[t],
+                    fail_msg("router %d: other bits with %u threads, %u rows at once", i / 2, n_threads[t],
                              at_once[b]);
             }
     }
@@ -243,7 +262,7 @@ static void nan_stays_nan(void **state) {
     for (int t = 0; t < N_TOKENS; t++)
         for (int e = 0; e < MAX_EXPERTS; e++) router[t][e] = NAN;
     for (int i = 0; i < N_ROUTERS; i++) {
-        run(&routers[i], 2, N_TOKENS, found);
+        run(&routers[i], false, 2, N_TOKENS, found);
         for (int t = 0; t < N_TOKENS; t++) assert_true(isnan(found[t][0]));
     }
 }
