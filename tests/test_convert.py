@@ -73,8 +73,12 @@ def test_logits(case, folder):
 
 # Keys that only our files have: windows of Mistral and StarCoder 2, an unusual pattern of windows, bases that are not 10000, ends
 # of a turn that generation_config.json names, and the unknown token of a tokenizer.model without a tokenizer.json.
-OURS_ALONE = re.compile(r"(llama|starcoder2)\.attention\.sliding_window|gemma3\.attention\.sliding_window_pattern|.*\.rope\.freq_base|tokenizer\.ggml\.(eot|eom|unknown)_token_id")
-# Keys whose values may differ: names of pre-tokenizers with the same rules; a width that their converter takes for four times another.
+OURS_ALONE = re.compile(
+    r"(llama|starcoder2)\.attention\.sliding_window|gemma3\.attention\.sliding_window_pattern|.*\.rope\.freq_base"
+    r"|tokenizer\.ggml\.(eot|eom|unknown)_token_id"
+)
+# Keys whose values may differ: names of pre-tokenizers with the same rules; a width that their converter takes for four times
+# another.
 DIFFERENT = {"tokenizer.ggml.pre", "phi2.feed_forward_length"}
 
 

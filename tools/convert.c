@@ -10,6 +10,8 @@ static const char help[] =
     "Makes a model file of a checkpoint directory in Hugging Face's form: config.json,\n"
     "model.safetensors or its parts with their index, tokenizer.json or .model.\n"
     "\n"
+    "  -m, --model DIR   the checkpoint, if not given as DIR\n"
+    "  -o, --output FILE the output, if not given as OUT.gguf\n"
     "  --type TYPE       of matrices: f32, f16, bf16, q8_0, or auto (default): the\n"
     "                    checkpoint's if that is f16 or bf16, else f16\n"
     "  --pre NAME        pre-tokenizer, where tokenizer.json has one without a name\n"

@@ -52,9 +52,9 @@ static void expressions_mean_what_arithmetic_says(void **state) {
         if (!tn_expr_eval(good[i].text, lookup, NULL, &v, &why)) fail_msg("%s: %s", good[i].text, why);
         if (v != good[i].value) fail_msg("%s gives %g", good[i].text, v);
     }
-    static const char *const bad[] = {"",      "1 +",         "(1",       "1 2",         "y",
-                                      "x / 0", "x % (3 - 3)", "if(1, 2)", "foo(1)",      "sqrt(1, 2)",
-                                      "1..2",  "kind.no",     "* 3",      "if(1,2,3,4)", "log(0)",
+    static const char *const bad[] = {"",          "1 +",         "(1",         "1 2",         "y",
+                                      "x / 0",     "x % (3 - 3)", "if(1, 2)",   "foo(1)",      "sqrt(1, 2)",
+                                      "1..2",      "kind.no",     "* 3",        "if(1,2,3,4)", "log(0)",
                                       "pow(0, 2)", "pow(2)",      "floor(1, 2)"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (tn_expr_eval(bad[i], lookup, NULL, &v, &why)) fail_msg("'%s' was accepted", bad[i]);
@@ -129,13 +129,16 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
                    "  n_layers: {key: b, min: 1, max: 9, hf: [num_layers, n_layer]}\n"
                    "  heads: {key: h, min: 1, max: 9, hf: {value: a.b * n_layers, when: c.text}}",
                    &err) ||
-        parse_with(6, "  kind: {key: kind, type: choice, values: [yes, no], default: no, hf: {no: a == 1}}", &err) ||
-        parse_with(9,
-                   "  table: {name: t, shape: [n_embd, n_vocab], hf: [a, {name: b, transpose: true, when: [c, 1]}, "
-                   "{values: 2 * j, f32: true}]}",
+        parse_with(6, "  kind: {key: kind, type: choice, values: [yes, no], default: no, hf: {no: a == 1}}",
                    &err) ||
+        parse_with(
+            9,
+            "  table: {name: t, shape: [n_embd, n_vocab], hf: [a, {name: b, transpose: true, when: [c, 1]}, "
+            "{values: 2 * j, f32: true}]}",
+            &err) ||
         parse_with(19,
-                   "  - logits: {weight: table}\nhf: {classes: [A], n_vocab: v, names: {a: [b.c, d]}, require: [a.e],"
+                   "  - logits: {weight: table}\nhf: {classes: [A], n_vocab: v, names: {a: [b.c, d]}, "
+                   "require: [a.e],"
                    " strip: [x], ignore: [\"*y\"], tokenizer: {k: [n_embd, 1], t_id: {token: \"<t>\"}}}",
                    &err))
         fail_msg("%s", err.message);
@@ -147,15 +150,17 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
         {2, "  n_layers: {key: b, min: 1, max: 9, hf: a +}", ":3:42", "bad expression"},
         {2, "  n_layers: {key: b, min: 1, max: 9, hf: {value: 1, then: 2}}", ":3:53", "unknown field 'then'"},
         {2, "  n_layers: {key: b, min: 1, max: 9, hf: {value: 1}}", "toy.yaml:", "expected text"},
-        {6, "  kind: {key: kind, type: choice, values: [yes, no], hf: {maybe: 1}}", ":7:58", "none of the values"},
+        {6, "  kind: {key: kind, type: choice, values: [yes, no], hf: {maybe: 1}}", ":7:58",
+         "none of the values"},
         {6, "  kind: {key: kind, type: choice, values: [yes, no], hf: {}}", ":7:58", "empty mapping"},
         {9, "  table: {name: t, shape: [n_embd], hf: {add: 1}}", ":10:41", "either 'name' or 'values'"},
         {9, "  table: {name: t, shape: [n_embd], hf: {name: a, values: j}}", ":10:41", "either"},
-        {9, "  table: {name: t, shape: [n_embd], hf: {name: a, rows: r, transpose: true}}", ":10:41", "transpose"},
+        {9, "  table: {name: t, shape: [n_embd], hf: {name: a, rows: r, transpose: true}}", ":10:41",
+         "transpose"},
         {9, "  table: {name: t, shape: [n_embd], hf: {name: a, flip: 1}}", ":10:51", "unknown field 'flip'"},
         {19, "  - logits: {weight: table}\nhf: {classes: [A]}", ":21:5", "missing classes or n_vocab"},
-        {19, "  - logits: {weight: table}\nhf: {classes: [A], n_vocab: v, tokenizer: {k: {text: a}}}", ":21:48",
-         "unknown field 'text'"},
+        {19, "  - logits: {weight: table}\nhf: {classes: [A], n_vocab: v, tokenizer: {k: {text: a}}}",
+         ":21:48", "unknown field 'text'"},
         {0, "nam: toy", ":1:1", "unknown field 'nam'"},
         {0, "name: [toy]", ":1:7", "expected text"},
         {0, "\"name: toy", "toy.yaml:", ""},
