@@ -78,14 +78,13 @@ SPLITS = {
 }
 
 
-def byte_level(n_vocab, pre="llama-bpe", pairs=False):
+def byte_level(n_vocab, pre="llama-bpe", pairs=False, added=("<|begin|>", "<|end|>", "<pad>", "user text")):
     """(tokenizer.json, tokenizer_config.json) of a byte-level BPE: letters, some merges, special tokens at the end."""
     stages, ignore_merges = SPLITS[pre]
     tokens = [chr(c) for c in range(33, 33 + min(94, n_vocab - 20))] + ["\u0120"]
     letters = [t for t in tokens if t.isalpha()][:8] or tokens[:8]
     merges = [(a, b) for a in letters for b in letters][: n_vocab - len(tokens) - 5]
     tokens += [a + b for a, b in merges]
-    added = ["<|begin|>", "<|end|>", "<pad>", "user text"]
     tokenizer = {
         "version": "1.0",
         "added_tokens": [
@@ -300,6 +299,9 @@ class Checkpoint:
         if self.arch in SENTENCEPIECE:
             config = sentencepiece_config(self.n_vocab)
             return {"tokenizer.model": sentencepiece(self.n_vocab), "tokenizer_config.json": config}
+        if self.arch == "glm4":
+            tokenizer, config = byte_level(self.n_vocab, added=("<|begin|>", "<|endoftext|>", "<|user|>", "<pad>"))
+            return {"tokenizer.json": tokenizer, "tokenizer_config.json": config | {"unk_token": None, "eos_token": "<|user|>"}}
         tokenizer, config = byte_level(self.n_vocab, "smollm" if self.arch in ("phi3", "gpt2") else "llama-bpe")
         return {"tokenizer.json": tokenizer, "tokenizer_config.json": config}
 
@@ -308,7 +310,8 @@ class Checkpoint:
         all of them by {name: (array, type)}."""
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        changed = {key: value for key, value in (self.config | (config or {})).items() if value is not None}
+        config = config or {}
+        changed = {key: value for key, value in (self.config | config).items() if value is not None or key not in config}
         contents = {"config.json": changed} | self.tokenizer_files() | (files or {})
         items = tensors or {name: (array, dtype) for name, array in self.tensors.items()}
         names = list(items)

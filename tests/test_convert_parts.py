@@ -131,7 +131,8 @@ def test_sentencepiece_json(folder):
 def test_special(folder):
     tokenizer, config = checkpoints.byte_level(300, pairs=True)
     first = tokenizer["added_tokens"][0]["id"]
-    generation = {"eos_token_id": [first + 1, first + 2, first + 3], "temperature": 0.6, "top_k": 20, "top_p": 0.95, "repetition_penalty": 1.05}
+    generation = {"eos_token_id": [first + 1, first + 2, first + 3], "temperature": 0.6, "top_k": 20, "top_p": 0.95}
+    generation["repetition_penalty"] = 1.05
     files = {"tokenizer.json": tokenizer, "generation_config.json": generation}
     keys, said = convert(CHECKPOINT.write(folder, files=files))
     check(keys, f"special tokens: {said if not keys else ''}")

@@ -5,17 +5,18 @@
 #include "cli.h"
 #include "terminal.h"
 
-static const char help[] =
-    "usage: tern convert DIR OUT.gguf [options]\n"
-    "Makes a model file of a checkpoint directory in Hugging Face's form: config.json,\n"
-    "model.safetensors or its parts with their index, tokenizer.json or .model.\n"
-    "\n"
-    "  --type TYPE       of matrices: f32, f16, bf16, q8_0, or auto (default): the\n"
-    "                    checkpoint's if that is f16 or bf16, else f16\n"
-    "  --pre NAME        pre-tokenizer, where tokenizer.json has one without a name\n"
-    "  --arch-file FILE  a description that adds or replaces an architecture\n"
-    "  -q, --quiet       no warnings, no summary\n"
-    "  -h, --help        this text\n";
+static const char help[] = "usage: tern convert DIR OUT.gguf [options]\n"
+                           "Makes a model file of a checkpoint directory in Hugging Face's form: it holds\n"
+                           "config.json, model.safetensors or its parts and tokenizer.json or .model.\n"
+                           "\n"
+                           "  -m, --model DIR   the checkpoint, if not given as DIR\n"
+                           "  -o, --output FILE the output, if not given as OUT.gguf\n"
+                           "  --type TYPE       of matrices: f32, f16, bf16, q8_0, or auto (default): the\n"
+                           "                    checkpoint's if that is f16 or bf16, else f16\n"
+                           "  --pre NAME        pre-tokenizer, where tokenizer.json has one without a name\n"
+                           "  --arch-file FILE  a description that adds or replaces an architecture\n"
+                           "  -q, --quiet       no warnings, no summary\n"
+                           "  -h, --help        this text\n";
 
 static bool keep_going(void *user, uint64_t done, uint64_t total) {
     (void)user;

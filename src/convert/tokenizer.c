@@ -50,15 +50,17 @@ static bool find_token(const tn_hf_vocab *v, const char *text, uint32_t *id) {
     return false;
 }
 
-/* What the description says of keys behind "tokenizer.ggml.": ids where the key ends so, else flags. */
-static tn_status write_described(const tn_converter *c, const tn_hf_vocab *v) {
+/* What the description says of keys behind "tokenizer.ggml.": ids where the key ends so, else flags. Those that name a token
+ * stand back behind what the checkpoint's files say, the others count more. */
+static tn_status write_described(const tn_converter *c, const tn_hf_vocab *v, bool tokens) {
     for (size_t i = 0; i < c->arch.hf.n_tokenizer; i++) {
         const tn_hf_named *item = &c->arch.hf.tokenizer[i];
+        if (tokens != (item->token != NULL)) continue;
         char key[96];
         tn_place at = {0};
         double value = 0;
         bool found = true;
-        uint32_t id = 0;
+        uint32_t id = v->n;
         const size_t n = strlen(item->name);
         snprintf(key, sizeof key, "tokenizer.ggml.%s", item->name);
         tn_status s = TN_OK;
@@ -92,8 +94,8 @@ static tn_status write_all(tn_converter *c, const char *model, const json_t *tok
                     "there is neither tokenizer.model nor tokenizer.json");
     if (s) return s;
     write_vocab(c, &v);
-    s = tn_vocab_write_special(c, &v, tokenizer);
-    return s ? s : write_described(c, &v);
+    if ((s = write_described(c, &v, true)) || (s = tn_vocab_write_special(c, &v, tokenizer))) return s;
+    return write_described(c, &v, false);
 }
 
 tn_status tn_convert_write_tokenizer(tn_converter *c) {
