@@ -230,6 +230,7 @@ MODEL_TYPES = {
     "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense",
     "Gemma3ForCausalLM": "gemma3_text",
     "PhiForCausalLM": "phi",
+    "DeepseekV3ForCausalLM": "deepseek_v3",
 }
 
 
