@@ -248,7 +248,7 @@ ACTIVATIONS = {
     "modern-bert": {"hidden_activation": "gelu"},
 }
 MORE = {"gemma3-linear": {"sliding_window_pattern": 3}}
-SENTENCEPIECE = ("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron", "internlm2", "ernie4_5", "ernie4_5-moe", "phimoe")
+SENTENCEPIECE = ("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron", "internlm2", "ernie4_5", "ernie4_5-moe")
 WORDPIECE = ("bert", "nomic-bert", "jina-bert-v2")
 
 
@@ -292,7 +292,7 @@ class Checkpoint:
             return {"tokenizer.model": sentencepiece(self.n_vocab), "tokenizer_config.json": config}
         if self.arch in WORDPIECE:
             return dict(zip(("tokenizer.json", "tokenizer_config.json"), wordpiece(self.n_vocab)))
-        tokenizer, config = byte_level(self.n_vocab, "smollm" if self.arch in ("phi3", "gpt2") else "llama-bpe")
+        tokenizer, config = byte_level(self.n_vocab, "smollm" if self.arch in ("phi3", "phimoe", "gpt2") else "llama-bpe")
         return {"tokenizer.json": tokenizer, "tokenizer_config.json": config}
 
     def write(self, folder, dtype="F32", shards=1, config=None, files=None, tensors=None):
@@ -300,7 +300,8 @@ class Checkpoint:
         all of them by {name: (array, type)}."""
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        changed = {key: value for key, value in (self.config | (config or {})).items() if value is not None}
+        dropped = {key for key, value in (config or {}).items() if value is None}
+        changed = {key: value for key, value in (self.config | (config or {})).items() if key not in dropped}
         contents = {"config.json": changed} | self.tokenizer_files() | (files or {})
         items = tensors or {name: (array, dtype) for name, array in self.tensors.items()}
         names = list(items)
