@@ -153,7 +153,7 @@ THEIR_CONFIG = {
     "mpt": {"layer_norm_epsilon": 1e-5},
     "modern-bert": {"layer_norm_eps": 1e-2},
     "modern-bert-silu": {"layer_norm_eps": 1e-2},
-    "nomic-bert": {"n_positions": 8192, "max_trained_positions": 2048},
+    "nomic-bert": {"n_positions": 8192, "max_trained_positions": 2048, "max_position_embeddings": None},
 }
 
 
