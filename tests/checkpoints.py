@@ -12,8 +12,10 @@ import pathlib
 import struct
 
 import architectures
+import architectures_moe
 import numpy as np
 import tiny
+from checkpoint_forms import FORMS
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 
@@ -177,6 +179,45 @@ def sentencepiece_config(n_vocab):
     }
 
 
+def wordpiece(n_vocab):
+    """(tokenizer.json, tokenizer_config.json) as BERT's: letters at the beginning of a word and within one, and some words."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+    tokens = special + letters + [f"##{c}" for c in letters] + ["the", "cat", "##ing", "##at", ".", ",", "h\u00e9", "\u65e5"]
+    tokens = tokens[: n_vocab - 2]
+    added = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    ends = {text: {"SpecialToken": {"id": text, "type_id": 0}} for text in ("[CLS]", "[SEP]")}
+    first, second = ({"Sequence": {"id": part, "type_id": i}} for i, part in enumerate("AB"))
+    tokenizer = {
+        "version": "1.0",
+        "added_tokens": [{"id": i, "content": text} | added for i, text in enumerate(special)],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": True,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [ends["[CLS]"], first, ends["[SEP]"]],
+            "pair": [ends["[CLS]"], first, ends["[SEP]"], second, ends["[SEP]"]],
+            "special_tokens": {text: {"id": text, "ids": [special.index(text)], "tokens": [text]} for text in ends},
+        },
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": {text: i for i, text in enumerate(tokens)},
+        },
+    }
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    return tokenizer, names | {"tokenizer_class": "BertTokenizer", "do_lower_case": True}
+
+
 # ---- Checkpoints ----------------------------------------------------------------------------------------------------
 
 MODEL_TYPES = {
@@ -188,67 +229,10 @@ MODEL_TYPES = {
     "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense",
     "Gemma3ForCausalLM": "gemma3_text",
     "PhiForCausalLM": "phi",
+    "DeepseekV3ForCausalLM": "deepseek_v3",
 }
 
 
-def grouped(q, k, v, n_kv_heads, head_dim):
-    """InternLM2's wqkv: the queries, the key and the value of each group, one behind the other."""
-    rows = [a.reshape(n_kv_heads, -1, head_dim, a.shape[1]) for a in (q, k, v)]
-    return np.concatenate(rows, axis=1).reshape(-1, q.shape[1])
-
-
-def internlm2_form(tensors, config):
-    """A llama checkpoint as InternLM2's."""
-    names = {
-        "model.embed_tokens": "model.tok_embeddings",
-        "lm_head": "output",
-        "self_attn.o_proj": "attention.wo",
-        "input_layernorm": "attention_norm",
-        "post_attention_layernorm": "ffn_norm",
-        "mlp.gate_proj": "feed_forward.w1",
-        "mlp.up_proj": "feed_forward.w3",
-        "mlp.down_proj": "feed_forward.w2",
-    }
-    out = {}
-    head_dim = config["hidden_size"] // config["num_attention_heads"]
-    for name, array in tensors.items():
-        if name.endswith("q_proj.weight"):
-            layer = name.removesuffix("self_attn.q_proj.weight")
-            parts = [tensors[f"{layer}self_attn.{part}_proj.weight"] for part in "qkv"]
-            out[layer + "attention.wqkv.weight"] = grouped(*parts, config["num_key_value_heads"], head_dim)
-        elif not name.endswith(("k_proj.weight", "v_proj.weight")):
-            for old, new in names.items():
-                name = name.replace(old, new)
-            out[name] = array
-    return out
-
-
-def exaone_form(tensors, config):
-    names = {
-        "model.embed_tokens": "transformer.wte",
-        "model.norm": "transformer.ln_f",
-        "model.layers": "transformer.h",
-        "self_attn.o_proj": "attn.attention.out_proj",
-        "self_attn": "attn.attention",
-        "input_layernorm": "ln_1",
-        "post_attention_layernorm": "ln_2",
-        "gate_proj": "c_fc_0",
-        "up_proj": "c_fc_1",
-        "down_proj": "c_proj",
-    }
-    out = {}
-    for name, array in tensors.items():
-        for old, new in names.items():
-            name = name.replace(old, new)
-        out[name] = array
-    return out
-
-
-# Cases whose reference is another class of transformers: the class of their checkpoints, and its form.
-FORMS = {
-    "internlm2": ("InternLM2ForCausalLM", internlm2_form, {}),
-    "exaone": ("ExaoneForCausalLM", exaone_form, {"activation_function": "silu"}),
-}
 ACTIVATIONS = {
     "gemma": {"hidden_act": "gelu_pytorch_tanh"},
     "gemma2": {"hidden_activation": "gelu_pytorch_tanh"},
@@ -257,9 +241,14 @@ ACTIVATIONS = {
     "gpt2": {"activation_function": "gelu_new"},
     "falcon-7b": {"activation": "gelu"},
     "falcon-40b": {"activation": "gelu"},
+    "bert": {"hidden_act": "gelu"},
+    "jina-bert-v2": {"hidden_act": "gelu"},
+    "jina-bert-v2-code": {"hidden_act": "gelu"},
+    "modern-bert": {"hidden_activation": "gelu"},
 }
 MORE = {"gemma3-linear": {"sliding_window_pattern": 3}}
-SENTENCEPIECE = ("gemma", "gemma2", "gemma3", "nemotron", "internlm2", "ernie4_5")
+SENTENCEPIECE = ("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron", "internlm2", "ernie4_5", "ernie4_5-moe")
+WORDPIECE = ("bert", "nomic-bert", "jina-bert-v2")
 
 
 @dataclasses.dataclass
@@ -270,26 +259,27 @@ class Checkpoint:
     tensors: dict  # float32
     golden: np.ndarray
     ids: list
+    embeds: bool  # golden rows are not logits
 
     @staticmethod
     def of(case):
         wide = isinstance(case, architectures.Case)
         folder = GOLDEN / "arch" if wide else GOLDEN
         record = json.loads((folder / f"{case.name}.json").read_text())
-        n_vocab = architectures.N_VOCAB if wide else tiny.N_VOCAB
-        golden = np.fromfile(folder / f"{case.name}.f32", "<f4").reshape(-1, n_vocab)
+        golden = np.fromfile(folder / f"{case.name}.f32", "<f4").reshape(len(record["ids"]), -1)
         config, model = dict(record["config"]), record["model"]
         tensors = architectures.checkpoint(case, record["checkpoint"]) if wide else tiny.hf_weights(case)
         model_type = MODEL_TYPES.get(model, model.split("For")[0].lower())
         config |= ACTIVATIONS.get(case.name, {} if "hidden_act" in config else {"hidden_act": "silu"})
-        if case.arch in FORMS:
-            model, form, more = FORMS[case.arch]
+        published, form, more = FORMS.get(case.name, FORMS.get(case.arch, (None, None, {})))
+        if form:
             tensors, config = form(tensors, config), config | more
-            model_type = case.arch
+        if published:
+            model, model_type = published, case.arch
         config |= MORE.get(case.name, {}) | {"architectures": [model], "model_type": model_type}
         if case.arch in SENTENCEPIECE:
             config |= {"bos_token_id": 1, "eos_token_id": 2}
-        return Checkpoint(case.name, case.arch, config, tensors, golden, record["ids"])
+        return Checkpoint(case.name, case.arch, config, tensors, golden, record["ids"], wide and case.embeds)
 
     @property
     def n_vocab(self):
@@ -302,7 +292,9 @@ class Checkpoint:
         if self.arch == "glm4":
             tokenizer, config = byte_level(self.n_vocab, added=("<|begin|>", "<|endoftext|>", "<|user|>", "<pad>"))
             return {"tokenizer.json": tokenizer, "tokenizer_config.json": config | {"unk_token": None, "eos_token": "<|user|>"}}
-        tokenizer, config = byte_level(self.n_vocab, "smollm" if self.arch in ("phi3", "gpt2") else "llama-bpe")
+        if self.arch in WORDPIECE:
+            return dict(zip(("tokenizer.json", "tokenizer_config.json"), wordpiece(self.n_vocab)))
+        tokenizer, config = byte_level(self.n_vocab, "smollm" if self.arch in ("phi3", "phimoe", "gpt2") else "llama-bpe")
         return {"tokenizer.json": tokenizer, "tokenizer_config.json": config}
 
     def write(self, folder, dtype="F32", shards=1, config=None, files=None, tensors=None):
@@ -335,4 +327,4 @@ class Checkpoint:
 
 
 def cases():
-    return list(tiny.CASES.values()) + architectures.CASES
+    return list(tiny.CASES.values()) + architectures.CASES + architectures_moe.CASES

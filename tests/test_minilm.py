@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2, converted to F16, gives the vectors that transformers gives (tests/golden/make_minilm.py).
+"""all-MiniLM-L6-v2, as `tern convert` makes it an F16 file, gives the vectors that transformers gives (tests/golden/make_minilm.py).
 
 Needs the checkpoint that `tools/fetch-model all-minilm-l6-v2` fetches."""
 
@@ -10,7 +10,6 @@ import sys
 import tempfile
 
 try:
-    import gguf
     import numpy as np
 
     TESTS = pathlib.Path(__file__).resolve().parent
@@ -26,51 +25,8 @@ CHECKPOINT = pathlib.Path(os.environ.get("TERN_MODELS") or CACHE) / "all-minilm-
 LINES = TESTS / "golden" / "minilm.txt"
 
 
-def safetensors(path):
-    """{name: float32 array}"""
-    data = path.read_bytes()
-    n = int.from_bytes(data[:8], "little")
-    for name, entry in json.loads(data[8 : 8 + n]).items():
-        if name != "__metadata__" and entry["dtype"] == "F32":
-            begin, end = (8 + n + offset for offset in entry["data_offsets"])
-            yield name, np.frombuffer(data[begin:end], "<f4").reshape(entry["shape"])
-
-
-def add_vocabulary(writer, folder):
-    """WordPiece: what begins a word is marked in files, in the checkpoint what goes on with one."""
-    tokens = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
-    special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
-    marked = [t if t in special else t[2:] if t.startswith("##") else "\u2581" + t for t in tokens]
-    writer.add_tokenizer_model("bert")
-    writer.add_token_list(marked)
-    writer.add_token_types([gguf.TokenType.CONTROL if t in special else gguf.TokenType.NORMAL for t in tokens])
-    writer.add_token_type_count(json.loads((folder / "config.json").read_text())["type_vocab_size"])
-    writer.add_sep_token_id(tokens.index("[SEP]"))
-    writer.add_unk_token_id(tokens.index("[UNK]"))
-
-
 def convert(folder, path):
-    config = json.loads((folder / "config.json").read_text())
-    pooling = json.loads((folder / "1_Pooling" / "config.json").read_text())
-    writer = gguf.GGUFWriter(path, "bert")
-    writer.add_block_count(config["num_hidden_layers"])
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(config["num_attention_heads"])
-    writer.add_layer_norm_eps(config["layer_norm_eps"])
-    writer.add_causal_attention(False)
-    writer.add_pooling_type(gguf.PoolingType.MEAN if pooling["pooling_mode_mean_tokens"] else gguf.PoolingType.CLS)
-    add_vocabulary(writer, folder)
-    table = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, config["num_hidden_layers"])
-    for name, array in safetensors(folder / "model.safetensors"):
-        if not name.startswith("pooler."):
-            array = array if array.ndim == 1 else array.astype(np.float16)
-            writer.add_tensor(table.get_name(name, try_suffixes=(".weight", ".bias")), array)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    subprocess.run([tiny.tern(), "convert", str(folder), str(path), "--type", "f16", "-q"], timeout=120, check=True)
 
 
 def embed(path, *options, **arguments):

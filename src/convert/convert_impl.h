@@ -30,6 +30,7 @@ typedef struct tn_job {
     tn_dtype dtype;
     uint32_t n_dims;
     uint64_t dims[4];   /* as in GGUF: the row length first */
+    bool by_element;    /* what the part says of rows is said of elements */
     tn_source *source;  /* the first slice; NULL: computed */
     tn_source **slices; /* all slices of the last dimension, where part->name has "{e}" */
 } tn_job;
@@ -93,6 +94,7 @@ tn_status tn_convert_require(const tn_converter *c);
 
 tn_status tn_convert_find_arch(tn_converter *c);       /* arch.c: by config.json's architectures */
 tn_status tn_convert_read_hparams(tn_converter *c);    /* hparams.c: values, and metadata */
+tn_status tn_convert_write_pooling(tn_converter *c);   /* pooling.c: how rows become the vector of a text */
 tn_status tn_convert_plan_tensors(tn_converter *c);    /* tensors.c: a job for each */
 tn_status tn_convert_write_general(tn_converter *c);   /* general.c: name, size, sampling, file type */
 tn_status tn_convert_write_card(tn_converter *c);      /* model_card.c: licence, tags, origins */

@@ -26,7 +26,7 @@ static void size_label(const tn_converter *c, char label[32]) {
         const tn_job *job = &c->jobs[i];
         uint64_t n = 1;
         for (uint32_t d = 0; d < job->n_dims; d++) n *= job->dims[d];
-        if (strstr(job->name, "_exps.")) {
+        if (strstr(job->name, "_exps.") && job->n_dims >= 3) { /* their biases count as the rest */
             const uint64_t experts = job->dims[job->n_dims - 1];
             expert += n / experts, n_experts += experts, n_expert_tensors++;
         } else {

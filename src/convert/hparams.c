@@ -109,7 +109,8 @@ static tn_status read_hparam(tn_converter *c, size_t h) {
     }
     if (!found) return TN_OK;
     char key[160];
-    snprintf(key, sizeof key, "%s.%s", c->arch.name, def->key);
+    const bool of_vocab = !strncmp(def->key, "tokenizer.", 10); /* those are the same for all architectures */
+    snprintf(key, sizeof key, "%s%s%s", of_vocab ? "" : c->arch.name, of_vocab ? "" : ".", def->key);
     if (def->per_layer && (listed || varies) && def->kind != TN_HPARAM_CHOICE)
         return write_array(c, def, key, values);
     if (varies) return TN_BAD(c, "config.json: '%s' (key '%s') differs between layers", def->name, def->key);

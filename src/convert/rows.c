@@ -15,7 +15,7 @@ enum { CHUNK_FLOATS = 1 << 18 };
 static const uint64_t RELEASE_BYTES = (uint64_t)32
                                       << 20; /* pages of the checkpoint are given back after so much output */
 
-/* One tensor on its way. A vector whose elements move is a matrix with rows of one element. */
+/* One tensor on its way. A vector or bias whose elements move is a matrix with rows of one element. */
 typedef struct flow {
     tn_converter *c;
     const tn_job *job;
@@ -68,6 +68,27 @@ static tn_status read_row(const flow *f, uint64_t row, float *x) {
     return TN_OK;
 }
 
+/* A row that is a column of the source, from the element on that the description names. */
+static tn_status read_column(const flow *f, uint64_t row, float *x) {
+    const tn_source *source = source_of(f, row);
+    const tn_st_tensor *t = source->tensor;
+    const uint64_t width = t->dims[t->n_dims - 1];
+    tn_place at = {.layer = f->job->layer, .row = row % f->slice_rows};
+    tn_scales scales;
+    uint64_t first;
+    tn_status s = tn_scales_find(f->c, source, &scales);
+    if (s || (s = tn_convert_whole(f->c, &at, f->job->part->rows, &first))) return s;
+    if (first >= t->n_elems || f->row_len - 1 > (t->n_elems - 1 - first) / width)
+        return TN_BAD(f->c, "tensor '%s': row %llu is made of %llu elements from %llu on, of %llu", f->job->name,
+                      (unsigned long long)row, (unsigned long long)f->row_len, (unsigned long long)first,
+                      (unsigned long long)t->n_elems);
+    for (uint64_t k = 0; k < f->row_len; k++) {
+        tn_floats_read(t->type, t->data + (first + k * width) * tn_st_type_bytes(t->type), 1, &x[k]);
+        if (scales.data) tn_scales_apply(&scales, first / width + k, first % width, 1, &x[k]);
+    }
+    return TN_OK;
+}
+
 /* n rows from `row` on within one slice, which are columns of the source. */
 static tn_status read_columns(const flow *f, uint64_t row, uint64_t n, float *x) {
     const tn_source *source = source_of(f, row);
@@ -103,7 +124,9 @@ static tn_status compute(const flow *f, float *x) {
 static tn_status read_chunk(const flow *f, uint64_t row, uint64_t n) {
     tn_status s = TN_OK;
     if (f->job->part->values) return compute(f, f->x);
-    if (f->job->part->transpose) {
+    if (f->job->part->transpose && f->job->part->rows) {
+        for (uint64_t r = 0; !s && r < n; r++) s = read_column(f, row + r, f->x + r * f->row_len);
+    } else if (f->job->part->transpose) {
         const uint64_t width = f->job->dims[1];
         for (uint64_t done = 0, some; !s && done < n; done += some) { /* matrix by matrix */
             const uint64_t left = width - (row + done) % width;
@@ -170,7 +193,7 @@ static tn_status measure(flow *f) {
     const tn_job *job = f->job;
     tn_place at = {.layer = job->layer};
     f->n_rows = 1;
-    f->row_len = job->n_dims == 1 && (job->part->permute || job->part->rows) ? 1 : job->dims[0];
+    f->row_len = job->by_element ? 1 : job->dims[0];
     for (uint32_t d = 0; d < job->n_dims; d++) f->n_rows *= job->dims[d];
     f->n_rows /= f->row_len;
     f->slice_rows = job->slices ? f->n_rows / job->dims[job->n_dims - 1] : f->n_rows;

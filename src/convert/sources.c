@@ -100,6 +100,16 @@ static bool find_config(const tn_converter *c, tn_place *at, const char *name, s
     return follow_root(c, name, n, at, value, &node) && (!node || number(node, value));
 }
 
+/* "has.ID": whether a tensor before this one is made, in this layer. */
+static bool find_tensor(const tn_converter *c, const tn_place *at, const char *name, size_t n,
+                        double *value) {
+    if (n < 5 || memcmp(name, "has.", 4) != 0) return false;
+    *value = 0;
+    for (size_t i = c->n_jobs; i-- > 0 && c->jobs[i].layer == at->layer;)
+        if (is_word(name + 4, n - 4, c->jobs[i].def->id)) *value = 1;
+    return true;
+}
+
 static bool lookup(const void *user, const char *name, size_t n, double *value) {
     const scope *s = user;
     const tn_converter *c = s->c;
@@ -109,6 +119,7 @@ static bool lookup(const void *user, const char *name, size_t n, double *value) 
     }
     *value = c->n_vocab;
     if (c->n_vocab && is_word(name, n, "n_vocab")) return true;
+    if (find_tensor(c, s->at, name, n, value)) return true;
     if (find_hparam(c, s->at, name, n, value) || find_config(c, s->at, name, n, value)) return true;
     *s->missing = true;
     *value = 1;

@@ -7,7 +7,7 @@
 #include "floats.h"
 #include "scales.h"
 
-enum { MAX_SLICES = 65536, MAX_NAME = 256 };
+enum { MAX_SLICES = 65536, MAX_NAME = 256, MAX_LAYERS_BEHIND = 8 };
 
 /* ---- Names ------------------------------------------------------------------------------------------------- */
 
@@ -77,22 +77,24 @@ static void dims_text(char text[128], const uint64_t *dims, uint32_t n) {
         at += (size_t)snprintf(text + at, 128 - at, "%s%llu", i ? " x " : "", (unsigned long long)dims[i]);
 }
 
-/* Whether a checkpoint's tensor has the shape of the job's, or of a slice of it. What "rows" picks from may have any
- * number of rows. */
+/* Whether a checkpoint's tensor has the shape of the job's, or of a slice of it; leading dimensions of 1 do not count. What
+ * "rows" picks from may have any number of rows, and of elements and columns any shape. */
 static tn_status check_shape(const tn_converter *c, const tn_job *job, const tn_st_tensor *t) {
     const uint32_t n_dims = job->n_dims - (job->slices != NULL);
+    const bool picks = job->part->rows != NULL;
     uint64_t want[4];
-    bool same = t->n_dims == n_dims;
+    uint32_t ones = 0;
+    while (t->n_dims - ones > n_dims && t->dims[ones] == 1) ones++;
+    bool same = t->n_dims - ones == n_dims;
     for (uint32_t i = 0; i < n_dims; i++) want[i] = job->dims[n_dims - 1 - i];
     if (job->part->transpose && n_dims >= 2) {
         const uint64_t last = want[n_dims - 1];
         want[n_dims - 1] = want[n_dims - 2];
         want[n_dims - 2] = last;
     }
-    if (job->part->rows && n_dims >= 2)
-        same = t->n_dims >= 2 && t->dims[t->n_dims - 1] == want[n_dims - 1];
-    else if (!job->part->rows)
-        for (uint32_t i = 0; same && i < n_dims; i++) same = t->dims[i] == want[i];
+    if (picks && !job->by_element)
+        same = t->n_dims >= 2 && (job->part->transpose || t->dims[t->n_dims - 1] == want[n_dims - 1]);
+    for (uint32_t i = 0; same && !picks && i < n_dims; i++) same = t->dims[ones + i] == want[i];
     if (same) return TN_OK;
     char expected[128], found[128];
     dims_text(expected, want, n_dims);
@@ -114,6 +116,11 @@ static tn_status read_dims(const tn_converter *c, tn_job *job, uint32_t layer) {
 }
 
 /* ---- Jobs -------------------------------------------------------------------------------------------------- */
+
+static bool is_bias(const char *name) {
+    const size_t n = strlen(name);
+    return n >= 5 && !strcmp(name + n - 5, ".bias");
+}
 
 /* Vectors and norms are F32, as are biases and what is small; rows that blocks do not fit are F16. */
 static tn_dtype pick_dtype(const tn_converter *c, const tn_job *job) {
@@ -166,6 +173,7 @@ static tn_status add_job(tn_converter *c, const tn_tensor_def *def, const tn_hf_
     if (s) return s;
     job->source = source;
     job->dtype = pick_dtype(c, job);
+    job->by_element = (part->permute || part->rows) && (job->n_dims == 1 || is_bias(job->name));
     if (part->name && strstr(part->name, "{e}"))
         s = find_slices(c, job);
     else if (part->name)
@@ -232,9 +240,14 @@ static bool matches(const char *pattern, const char *name, size_t n) {
     return !*pattern;
 }
 
+/* "{i}" in a pattern stands for the layers behind the last: those that predict further tokens. */
 static bool is_ignored(const tn_converter *c, tn_str name) {
+    char pattern[MAX_NAME];
     for (size_t i = 0; i < c->arch.hf.n_ignore; i++)
-        if (matches(c->arch.hf.ignore[i], name.ptr, (size_t)name.len)) return true;
+        for (uint32_t layer = 0; layer < MAX_LAYERS_BEHIND; layer++) {
+            expand(pattern, c->arch.hf.ignore[i], c->n_layers + layer, 0);
+            if (matches(pattern, name.ptr, (size_t)name.len)) return true;
+        }
     return false;
 }
 

@@ -81,7 +81,7 @@ static tn_status write_described(const tn_converter *c, const tn_hf_vocab *v, bo
     return TN_OK;
 }
 
-static tn_status write_all(tn_converter *c, const char *model, const json_t *tokenizer) {
+static tn_status write_all(tn_converter *c, const char *model, const char *lines, const json_t *tokenizer) {
     tn_hf_vocab v;
     tn_status s = new_vocab(c, &v);
     if (s) return s;
@@ -89,9 +89,11 @@ static tn_status write_all(tn_converter *c, const char *model, const json_t *tok
         s = tn_vocab_read_spm(c, model, &v);
     else if (tokenizer)
         s = tn_vocab_read_json(c, tokenizer, &v);
+    else if (access(lines, F_OK) == 0)
+        s = tn_vocab_read_lines(c, lines, &v);
     else
         s = tn_fail(c->err, TN_ERR_IO, TN_CONVERT_WHAT, c->dir,
-                    "there is neither tokenizer.model nor tokenizer.json");
+                    "there is neither tokenizer.model nor tokenizer.json nor vocab.txt");
     if (s) return s;
     write_vocab(c, &v);
     if ((s = write_described(c, &v, true)) || (s = tn_vocab_write_special(c, &v, tokenizer))) return s;
@@ -100,10 +102,10 @@ static tn_status write_all(tn_converter *c, const char *model, const json_t *tok
 
 tn_status tn_convert_write_tokenizer(tn_converter *c) {
     json_t *tokenizer;
-    const char *model = tn_convert_path(c, "tokenizer.model");
-    if (!model) return tn_convert_no_memory(c);
+    const char *model = tn_convert_path(c, "tokenizer.model"), *lines = tn_convert_path(c, "vocab.txt");
+    if (!model || !lines) return tn_convert_no_memory(c);
     tn_status s = tn_convert_json(c, "tokenizer.json", &tokenizer);
-    if (!s) s = write_all(c, model, tokenizer);
+    if (!s) s = write_all(c, model, lines, tokenizer);
     json_decref(tokenizer);
     return s;
 }

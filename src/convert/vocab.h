@@ -21,9 +21,13 @@ typedef struct tn_hf_vocab {
     int remove_extra_spaces; /* as add_space_prefix */
 } tn_hf_vocab;
 
-/* Each fills a vocabulary whose ids all are unused tokens. The first is of tokenizer.model, the second of tokenizer.json. */
+/* Each fills a vocabulary whose ids all are unused tokens: of tokenizer.model, tokenizer.json, vocab.txt. */
 tn_status tn_vocab_read_spm(tn_converter *c, const char *path, tn_hf_vocab *v);
 tn_status tn_vocab_read_json(tn_converter *c, const json_t *tokenizer, tn_hf_vocab *v);
+tn_status tn_vocab_read_lines(tn_converter *c, const char *path, tn_hf_vocab *v);
+
+/* Makes tokens as WordPiece has them in checkpoints those of files, and the vocabulary one of its kind. */
+tn_status tn_vocab_mark_words(tn_converter *c, tn_hf_vocab *v);
 
 /* A token that was added to the vocabulary: control tokens stay as they are, in others U+2581 is a space. */
 tn_status tn_vocab_add(tn_converter *c, tn_hf_vocab *v, uint64_t id, const json_t *token, float score);

@@ -1,4 +1,4 @@
-/* tokenizer.json: byte-level BPE, and SentencePiece's BPE in that form, whose scores are the ranks of merges. */
+/* tokenizer.json: byte-level BPE; SentencePiece's BPE in that form, whose scores are the ranks of merges; WordPiece. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,13 +194,16 @@ static tn_status read_marked(tn_converter *c, const json_t *tokenizer, tn_hf_voc
 tn_status tn_vocab_read_json(tn_converter *c, const json_t *tokenizer, tn_hf_vocab *v) {
     const json_t *model = json_object_get(tokenizer, "model"), *vocab = json_object_get(model, "vocab");
     const json_t *type = json_object_get(model, "type");
-    if (!json_is_object(vocab) || (type && !is(type, "BPE")))
-        return TN_NOT_KNOWN(c, "tokenizer.json: model type '%s', expected BPE with a vocabulary",
+    const bool words = is(type, "WordPiece");
+    if (!json_is_object(vocab) || (type && !words && !is(type, "BPE")))
+        return TN_NOT_KNOWN(c, "tokenizer.json: model type '%s', expected BPE or WordPiece with a vocabulary",
                             json_is_string(type) ? json_string_value(type) : "");
     tn_status s;
     if ((s = read_tokens(c, vocab, v)) ||
-        (s = read_added(c, json_object_get(tokenizer, "added_tokens"), v)) ||
-        (s = read_merges(c, json_object_get(model, "merges"), v)))
+        (s = read_added(c, json_object_get(tokenizer, "added_tokens"), v)))
+        return s;
+    if (words) return tn_vocab_mark_words(c, v);
+    if ((s = read_merges(c, json_object_get(model, "merges"), v)))
         return s;
     if (json_is_true(json_object_get(model, "byte_fallback"))) return read_marked(c, tokenizer, v);
     v->model = "gpt2";

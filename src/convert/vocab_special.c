@@ -261,6 +261,16 @@ static void write_normalizer(const tn_converter *c, const json_t *normalizer) {
     json_array_foreach(json_object_get(normalizer, "normalizers"), i, part) write_normalizer(c, part);
 }
 
+/* What tokenizer_config.json says, where there is no tokenizer.json. */
+static void write_case(const tn_converter *c) {
+    const json_t *lower = json_object_get(c->tokenizer_config, "do_lower_case"),
+                 *strip = json_object_get(c->tokenizer_config, "strip_accents");
+    if (json_is_boolean(lower))
+        tn_gguf_set_bool(c->writer, "tokenizer.ggml.normalizer.lowercase", json_is_true(lower));
+    if (json_is_boolean(strip))
+        tn_gguf_set_bool(c->writer, "tokenizer.ggml.normalizer.strip_accents", json_is_true(strip));
+}
+
 tn_status tn_vocab_write_special(tn_converter *c, const tn_hf_vocab *v, const json_t *tokenizer) {
     special s = {.c = c, .v = v, .tokenizer = tokenizer};
     read_texts(&s);
@@ -269,5 +279,6 @@ tn_status tn_vocab_write_special(tn_converter *c, const tn_hf_vocab *v, const js
     add_more_ends(&s);
     write_ids(&s);
     write_normalizer(c, json_object_get(tokenizer, "normalizer"));
+    if (!tokenizer) write_case(c);
     return write_chat_template(c);
 }

@@ -74,8 +74,8 @@ static tn_status parse_part(tn_yaml *c, const yaml_node_t *node, tn_hf_part *par
     if ((n = tn_yaml_get(c, node, "f32")) && (s = tn_yaml_bool(c, n, &part->f32))) return s;
     if ((n = tn_yaml_get(c, node, "when")) && (s = parse_source(c, n, &part->when))) return s;
     if (!part->name == !part->values) return tn_yaml_bad(c, node, "expected either 'name' or 'values'", NULL);
-    if (part->transpose && (part->rows || part->permute))
-        return tn_yaml_bad(c, node, "'transpose' goes with neither 'rows' nor 'permute'", NULL);
+    if (part->transpose && part->permute)
+        return tn_yaml_bad(c, node, "'transpose' does not go with 'permute'", NULL);
     return TN_OK;
 }
 

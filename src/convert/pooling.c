@@ -1,0 +1,66 @@
+/* How the rows of a text become one vector: what sentence-transformers wrote beside an encoder, in the folder of the module of
+ * that kind that modules.json lists, or in the usual one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "../model/model.h"
+#include "convert_impl.h"
+
+/* The folder of the module for pooling, in `path`; the usual one where there is no modules.json. */
+static tn_status find_folder(tn_converter *c, char path[256]) {
+    json_t *modules, *module;
+    size_t i;
+    snprintf(path, 256, "1_Pooling");
+    tn_status s = tn_convert_json(c, "modules.json", &modules);
+    json_array_foreach(modules, i, module) {
+        const char *type = json_string_value(json_object_get(module, "type"));
+        const char *dir = json_string_value(json_object_get(module, "path"));
+        if (!type || !dir || !strstr(type, "Pooling")) continue;
+        if (strlen(dir) > 200 || *dir == '/' || strstr(dir, ".."))
+            s = TN_BAD(c, "modules.json: the path of the module for pooling leads out of the checkpoint");
+        else
+            snprintf(path, 256, "%s", dir);
+        break;
+    }
+    json_decref(modules);
+    return s;
+}
+
+static bool is_mode(const json_t *pooling, const char *old, const char *name) {
+    const char *mode = json_string_value(json_object_get(pooling, "pooling_mode"));
+    return json_is_true(json_object_get(pooling, old)) || (mode && !strcmp(mode, name));
+}
+
+/* Two of them at once make a longer vector of both, which files cannot say. */
+static tn_status find_mode(const tn_converter *c, const json_t *pooling, tn_pooling *found) {
+    static const struct {
+        const char *old, *name;
+        tn_pooling pooling;
+    } modes[] = {{"pooling_mode_mean_tokens", "mean", TN_POOLING_MEAN},
+                 {"pooling_mode_cls_token", "cls", TN_POOLING_FIRST},
+                 {"pooling_mode_lasttoken", "lasttoken", TN_POOLING_LAST}};
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if (!is_mode(pooling, modes[i].old, modes[i].name)) continue;
+        *found = modes[i].pooling;
+        n++;
+    }
+    if (n == 1) return TN_OK;
+    return TN_NOT_KNOWN(c, "pooling: expected one of mean, cls and lasttoken, found %zu of them", n);
+}
+
+tn_status tn_convert_write_pooling(tn_converter *c) {
+    char name[300], folder[256], key[160];
+    json_t *pooling;
+    tn_pooling found = TN_POOLING_UNKNOWN;
+    tn_status s = find_folder(c, folder);
+    if (s) return s;
+    snprintf(name, sizeof name, "%s/config.json", folder);
+    if ((s = tn_convert_json(c, name, &pooling)) || !pooling) return s;
+    s = find_mode(c, pooling, &found);
+    json_decref(pooling);
+    if (s) return s;
+    snprintf(key, sizeof key, "%s.pooling_type", c->arch.name);
+    tn_gguf_set_u32(c->writer, key, (uint32_t)found);
+    return TN_OK;
+}
