@@ -486,6 +486,15 @@ TERN_API void tern_quantize_options_defaults(tern_quantize_options *options);
 TERN_API tern_status tern_quantize(const char *in, const char *out, const tern_quantize_options *options,
                                    tern_quantized *result, tern_error *err);
 
+/* ---- Scores --------------------------------------------------------------------------------------------- */
+
+/* The logarithms of the probabilities that n logits stand for: the same bits on every machine. Terms that are below e^-40 of the
+ * largest are not counted in the sum. */
+TERN_API void tern_log_softmax(const float *logits, size_t n, double *log_probs);
+
+/* Kullback and Leibler's divergence of q from p in nats, both of tern_log_softmax: the sum of p (log p - log q). */
+TERN_API double tern_kl_divergence(const double *log_p, const double *log_q, size_t n);
+
 /* ---- Converting ----------------------------------------------------------------------------------------- */
 
 typedef struct tern_convert_options {
