@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "chunks.h"
 #include "cli.h"
 
 typedef struct tn_eval {
@@ -55,10 +56,9 @@ void tn_eval_put_with_error(tn_eval *e, const char *key, double value, double er
 typedef struct tn_eval_base tn_eval_base;
 
 typedef struct tn_eval_base_head {
-    uint32_t n_vocab, n_ctx, n_chunks;
+    uint32_t n_vocab;
     char model[256];
-    int32_t *
-        ids; /* n_chunks * n_ctx, with BOS where the chunks have it; of a file that is read they are the base's */
+    tn_chunks text; /* of a file that is read the ids are the base's */
 } tn_eval_base_head;
 
 /* Of each chunk the tokens from here on are scored. */

@@ -34,14 +34,14 @@ static int no_memory(const char *path) {
 }
 
 static size_t n_ids_of(const tn_eval_base_head *head) {
-    return (size_t)head->n_chunks * head->n_ctx;
+    return (size_t)head->text.n_chunks * head->text.n_ctx;
 }
 
 void tn_eval_base_close(tn_eval_base *base) {
     if (!base) return;
     if (base->file) {
         fclose(base->file);
-        free(base->head.ids); /* of one that is written they are the caller's */
+        free(base->head.text.ids); /* of one that is written they are the caller's */
     } else {
         tn_output_discard(&base->output);
     }
@@ -53,11 +53,12 @@ void tn_eval_base_close(tn_eval_base *base) {
 
 static int write_head(tn_eval_base *base) {
     const tn_eval_base_head *h = &base->head;
-    const uint32_t numbers[5] = {VERSION, h->n_vocab, h->n_ctx, h->n_chunks, (uint32_t)strlen(h->model)};
+    const uint32_t numbers[5] = {VERSION, h->n_vocab, h->text.n_ctx, h->text.n_chunks,
+                                 (uint32_t)strlen(h->model)};
     int failed = tn_output_write(&base->output, magic, sizeof magic);
     if (!failed) failed = tn_output_write(&base->output, numbers, sizeof numbers);
     if (!failed) failed = tn_output_write(&base->output, h->model, numbers[4]);
-    return failed ? failed : tn_output_write(&base->output, h->ids, n_ids_of(h) * sizeof *h->ids);
+    return failed ? failed : tn_output_write(&base->output, h->text.ids, n_ids_of(h) * sizeof *h->text.ids);
 }
 
 int tn_eval_base_create(const char *path, const tn_eval_base_head *head, tn_eval_base **out) {
@@ -111,9 +112,10 @@ static int check_size(const tn_eval_base *base, uint64_t n_name) {
     uint64_t rows, row_bytes, id_bytes;
     const uint64_t head_bytes = sizeof magic + 5 * sizeof(uint32_t) + n_name;
     uint64_t expected;
-    if (__builtin_mul_overflow((uint64_t)h->n_chunks, h->n_ctx - tn_eval_first_scored(h->n_ctx), &rows) ||
+    if (__builtin_mul_overflow((uint64_t)h->text.n_chunks,
+                               h->text.n_ctx - tn_eval_first_scored(h->text.n_ctx), &rows) ||
         __builtin_mul_overflow(rows, 2 * (uint64_t)h->n_vocab, &row_bytes) ||
-        __builtin_mul_overflow((uint64_t)n_ids_of(h), sizeof *h->ids, &id_bytes) ||
+        __builtin_mul_overflow((uint64_t)n_ids_of(h), sizeof *h->text.ids, &id_bytes) ||
         __builtin_add_overflow(row_bytes, id_bytes + head_bytes, &expected) ||
         expected != (uint64_t)st.st_size)
         return bad(base, "its size is not what its head says");
@@ -130,9 +132,9 @@ static int read_head(tn_eval_base *base) {
     if (!failed) failed = read_exactly(base, numbers, sizeof numbers);
     if (failed) return failed;
     if (numbers[0] != VERSION) return bad(base, "is of a version that is not known");
-    h->n_vocab = numbers[1], h->n_ctx = numbers[2], h->n_chunks = numbers[3];
-    if (!h->n_vocab || h->n_vocab > MAX_VOCAB || h->n_ctx < 4 || h->n_ctx > MAX_CTX || !h->n_chunks ||
-        h->n_chunks > MAX_CHUNKS || numbers[4] >= sizeof h->model)
+    h->n_vocab = numbers[1], h->text.n_ctx = numbers[2], h->text.n_chunks = numbers[3];
+    if (!h->n_vocab || h->n_vocab > MAX_VOCAB || h->text.n_ctx < 4 || h->text.n_ctx > MAX_CTX ||
+        !h->text.n_chunks || h->text.n_chunks > MAX_CHUNKS || numbers[4] >= sizeof h->model)
         return bad(base, "its head has numbers out of range");
     if ((failed = check_size(base, numbers[4])) || (failed = read_exactly(base, h->model, numbers[4])))
         return failed;
@@ -143,12 +145,12 @@ static int read_head(tn_eval_base *base) {
 static int read_ids(tn_eval_base *base) {
     tn_eval_base_head *h = &base->head;
     const size_t n = n_ids_of(h);
-    h->ids = malloc(n * sizeof *h->ids);
+    h->text.ids = malloc(n * sizeof *h->text.ids);
     base->row = calloc(h->n_vocab, sizeof *base->row);
-    if (!h->ids || !base->row) return no_memory(base->path);
-    const int failed = read_exactly(base, h->ids, n * sizeof *h->ids);
+    if (!h->text.ids || !base->row) return no_memory(base->path);
+    const int failed = read_exactly(base, h->text.ids, n * sizeof *h->text.ids);
     for (size_t i = 0; i < n && !failed; i++)
-        if ((uint32_t)h->ids[i] >= h->n_vocab)
+        if ((uint32_t)h->text.ids[i] >= h->n_vocab)
             return bad(base, "it has tokens that are not in its vocabulary");
     return failed;
 }

@@ -36,41 +36,7 @@ static int score_loss(void *user, const float *logits, int32_t token) {
     return p->base ? tn_eval_base_write(p->base, logits) : TN_EXIT_DONE;
 }
 
-/* The token that tokenizing puts before a text, -1 if none. */
-static int32_t first_token(const tern_model *model) {
-    int32_t *with = NULL, *without = NULL, bos = -1;
-    size_t n_with, n_without;
-    if (tern_tokenize(model, "a", 1, TERN_TOKENIZE_BOS, &with, &n_with, NULL) == TERN_OK &&
-        tern_tokenize(model, "a", 1, 0, &without, &n_without, NULL) == TERN_OK && n_with && n_without &&
-        with[0] != without[0])
-        bos = with[0];
-    tern_free(with), tern_free(without);
-    return bos;
-}
-
-/* The chunks of a text. Fails if it is shorter than one. */
-static int read_chunks(const tn_eval *e, tn_eval_base_head *out) {
-    tn_text text;
-    size_t n;
-    tern_error err;
-    int failed = tn_cli_read(e->options->file, &text);
-    if (failed) return failed;
-    if (tern_tokenize(e->model, text.bytes, text.n, TERN_TOKENIZE_BOS, &out->ids, &n, &err) != TERN_OK)
-        failed = tn_cli_fail_library(&err);
-    free(text.bytes);
-    if (failed) return failed;
-    if (n < out->n_ctx)
-        return tn_cli_fail(
-            "cannot evaluate: %s: the text has %zu tokens, expected at least a chunk of %u (-c)",
-            e->options->file, n, out->n_ctx);
-    out->n_chunks = (uint32_t)(n / out->n_ctx);
-    const int32_t bos = first_token(e->model);
-    for (uint32_t chunk = 0; chunk < out->n_chunks && bos >= 0; chunk++)
-        out->ids[(size_t)chunk * out->n_ctx] = bos;
-    return TN_EXIT_DONE;
-}
-
-static int score_chunks(tn_perplexity *p, const tn_eval_base_head *text) {
+static int score_chunks(tn_perplexity *p, const tn_chunks *text) {
     int failed = TN_EXIT_DONE;
     for (uint32_t chunk = 0; chunk < text->n_chunks && !failed; chunk++) {
         size_t kept = 0;
@@ -81,7 +47,7 @@ static int score_chunks(tn_perplexity *p, const tn_eval_base_head *text) {
     return failed;
 }
 
-static void put_text(tn_eval *e, const tn_eval_base_head *text, const tn_mean *loss) {
+static void put_text(tn_eval *e, const tn_chunks *text, const tn_mean *loss) {
     tn_eval_put_count(e, "context", text->n_ctx);
     tn_eval_put_count(e, "chunks", text->n_chunks);
     tn_eval_put_count(e, "tokens_scored", loss->n);
@@ -89,19 +55,17 @@ static void put_text(tn_eval *e, const tn_eval_base_head *text, const tn_mean *l
 }
 
 int tn_eval_perplexity(tn_eval *e) {
-    tn_eval_base_head text = {.n_vocab = e->info.n_vocab};
+    tn_eval_base_head head = {.n_vocab = e->info.n_vocab};
     tn_perplexity p = {.eval = e};
-    text.n_ctx = e->options->n_ctx ? (uint32_t)e->options->n_ctx : 512;
-    if (text.n_ctx < 4) return tn_cli_fail_usage(e->options->command, "-c: expected at least 4");
-    snprintf(text.model, sizeof text.model, "%s", e->info.name);
-    int failed = read_chunks(e, &text);
-    if (!failed) failed = tn_eval_start(e, text.n_ctx);
-    if (!failed && e->options->save_base) failed = tn_eval_base_create(e->options->save_base, &text, &p.base);
-    if (!failed) failed = score_chunks(&p, &text);
+    snprintf(head.model, sizeof head.model, "%s", e->info.name);
+    int failed = tn_chunks_read(e->options, e->model, &head.text);
+    if (!failed) failed = tn_eval_start(e, head.text.n_ctx);
+    if (!failed && e->options->save_base) failed = tn_eval_base_create(e->options->save_base, &head, &p.base);
+    if (!failed) failed = score_chunks(&p, &head.text);
     if (!failed && p.base) failed = tn_eval_base_commit(p.base);
     tn_eval_base_close(p.base);
-    if (!failed) put_text(e, &text, &p.loss);
-    tern_free(text.ids);
+    if (!failed) put_text(e, &head.text, &p.loss);
+    tern_free(head.text.ids);
     return failed;
 }
 
@@ -172,10 +136,11 @@ static void put_divergence(tn_divergence *d) {
                            rms > 0 ? 100 * tn_mean_error(&d->delta_squared) / (2 * rms) : 0);
 }
 
-static int compare_chunks(tn_divergence *d, const tn_eval_base_head *text) {
+static int compare_chunks(tn_divergence *d, const tn_chunks *text) {
+    const uint32_t n_vocab = d->eval->info.n_vocab;
     const uint32_t first = tn_eval_first_scored(text->n_ctx);
-    d->base_logits = malloc(text->n_vocab * sizeof *d->base_logits);
-    d->base_log_probs = malloc(text->n_vocab * sizeof *d->base_log_probs);
+    d->base_logits = malloc(n_vocab * sizeof *d->base_logits);
+    d->base_log_probs = malloc(n_vocab * sizeof *d->base_log_probs);
     d->klds = calloc((size_t)text->n_chunks * (text->n_ctx - first), sizeof *d->klds);
     if (!d->base_logits || !d->base_log_probs || !d->klds) return too_large(d->eval);
     int failed = TN_EXIT_DONE;
@@ -192,15 +157,15 @@ int tn_eval_kld(tn_eval *e) {
     tn_divergence d = {.eval = e};
     int failed = tn_eval_base_open(e->options->base, &d.base);
     if (failed) return failed;
-    const tn_eval_base_head *text = tn_eval_base_head_of(d.base);
-    if (text->n_vocab != e->info.n_vocab)
+    const tn_eval_base_head *head = tn_eval_base_head_of(d.base);
+    if (head->n_vocab != e->info.n_vocab)
         failed = tn_cli_fail("cannot evaluate: %s: expected the vocabulary of %s, %u tokens, found %u",
-                             e->info.path, e->options->base, text->n_vocab, e->info.n_vocab);
-    if (!failed) failed = tn_eval_start(e, text->n_ctx);
-    if (!failed) failed = compare_chunks(&d, text);
+                             e->info.path, e->options->base, head->n_vocab, e->info.n_vocab);
+    if (!failed) failed = tn_eval_start(e, head->text.n_ctx);
+    if (!failed) failed = compare_chunks(&d, &head->text);
     if (!failed) {
-        tn_eval_put_text(e, "base_model", text->model);
-        put_text(e, text, &d.loss);
+        tn_eval_put_text(e, "base_model", head->model);
+        put_text(e, &head->text, &d.loss);
         put_divergence(&d);
     }
     tn_eval_base_close(d.base);
