@@ -591,6 +591,36 @@ TERN_API void tern_quantize_options_defaults(tern_quantize_options *options);
 TERN_API tern_status tern_quantize(const char *in, const char *out, const tern_quantize_options *options,
                                    tern_quantized *result, tern_error *err);
 
+/* ---- Scores --------------------------------------------------------------------------------------------- */
+
+/* The logarithms of the probabilities that n logits stand for: the same bits on every machine. Terms that are below e^-40 of the
+ * largest are not counted in the sum. */
+TERN_API void tern_log_softmax(const float *logits, size_t n, double *log_probs);
+
+/* Kullback and Leibler's divergence of q from p in nats, both of tern_log_softmax: the sum of p (log p - log q). */
+TERN_API double tern_kl_divergence(const double *log_p, const double *log_q, size_t n);
+
+/* ---- Importance ----------------------------------------------------------------------------------------- */
+
+typedef struct tern_imatrix_options {
+    size_t size;
+    uint32_t n_ctx;      /* tokens of a chunk, each evaluated on its own; default 512 */
+    uint32_t n_batch;    /* tokens computed at once; default 512 */
+    uint32_t n_threads;  /* 0: as a session's. The sums depend on neither */
+    const char *dataset; /* a name of the text, kept in the file; default "" */
+    /* NULL, or called after each chunk; false cancels. */
+    bool (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+} tern_imatrix_options;
+
+TERN_API void tern_imatrix_options_defaults(tern_imatrix_options *options);
+
+/* Writes an importance matrix in GGUF form, for tern_quantize: of the layers' matrices the sums of the squares of what each column
+ * was multiplied by. ids are the chunks one behind the other; those of an unfinished one are left out. The file appears whole or
+ * not at all. */
+TERN_API tern_status tern_imatrix(const tern_model *model, const int32_t *ids, size_t n_ids,
+                                  const tern_imatrix_options *options, const char *out, tern_error *err);
+
 /* ---- Converting ----------------------------------------------------------------------------------------- */
 
 typedef struct tern_convert_options {

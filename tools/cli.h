@@ -15,6 +15,7 @@ struct tn_command {
     const char *help;                 /* the whole text of --help; at most 24 lines of 80 columns */
     tn_option_set accepted, required; /* TN_OPTION_BIT of options */
     tn_option_set lists;              /* options whose values are lists, which the command itself reads */
+    const char *const *kinds;         /* NULL, or what the first operand may be; NULL ends them */
     bool model_operand;               /* the model may be given without -m */
     bool output_operand;              /* and behind it the output without -o */
     int (*run)(const tn_options *options);
@@ -22,7 +23,7 @@ struct tn_command {
 
 extern const tn_command tn_command_run, tn_command_inspect, tn_command_tokenize, tn_command_logits,
     tn_command_bench, tn_command_doctor, tn_command_embed, tn_command_quantize, tn_command_convert,
-    tn_command_template, tn_command_chat;
+    tn_command_template, tn_command_chat, tn_command_eval, tn_command_imatrix;
 
 /* ---- Errors: one line `tern: error: WHAT: WHERE: WHY` on stderr ---- */
 

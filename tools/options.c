@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +115,8 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_LOAD] = {"load", 0, TN_KIND_TEXT, AT(load), 0, 0},
     [TN_OPTION_FULL] = {"full", 0, TN_KIND_WORD, AT(full), 0, 0, "stop drop"},
     [TN_OPTION_REASONING] = {"reasoning", 0, TN_KIND_WORD, AT(reasoning), 0, 0, "show hide"},
+    [TN_OPTION_BASE] = {"base", 0, TN_KIND_TEXT, AT(base), 0, 0},
+    [TN_OPTION_SAVE_BASE] = {"save-base", 0, TN_KIND_TEXT, AT(save_base), 0, 0},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 
@@ -304,7 +307,26 @@ static int parse_option(const tn_command *command, int n_args, char *const *args
     return store(command, id, word, value, out);
 }
 
+static int fail_kind(const tn_command *command, const char *found) {
+    char words[128] = "";
+    size_t n = 0;
+    for (size_t i = 0; command->kinds[i] && n < sizeof words; i++)
+        n += (size_t)snprintf(words + n, sizeof words - n, "%s%s",
+                              !i                      ? ""
+                              : command->kinds[i + 1] ? ", "
+                                                      : " or ",
+                              command->kinds[i]);
+    return tn_cli_fail_usage(command, "expected %s, found '%s'", words, found);
+}
+
+static int parse_kind(const tn_command *command, const char *arg, tn_options *out) {
+    for (size_t i = 0; command->kinds[i]; i++)
+        if (strcmp(command->kinds[i], arg) == 0) out->kind = command->kinds[i];
+    return out->kind ? 0 : fail_kind(command, arg);
+}
+
 static int parse_operand(const tn_command *command, const char *arg, tn_options *out) {
+    if (command->kinds && !out->kind) return parse_kind(command, arg, out);
     const bool output = out->model && command->output_operand && !out->output;
     if (!command->model_operand || (out->model && !output)) {
         return tn_cli_fail_usage(command, "extra argument '%s'", arg);
@@ -354,5 +376,6 @@ int tn_options_parse(const tn_command *command, int n_args, char *const *args, t
         if (failed) return failed;
         if (out->help || out->help_sampling) return 0;
     }
+    if (command->kinds && !out->kind) return fail_kind(command, "");
     return check_required(command, out);
 }

@@ -35,6 +35,14 @@ static void publish(const tn_task *t) {
     }
 }
 
+static void observe(tn_task *t) {
+    for (int32_t i = t->step->mats; i < t->step->end; i++) {
+        t->op = &t->run->plan->graph->ops[i];
+        if (tn_op_infos[t->op->kind].class == TN_CLASS_MAT)
+            t->run->observer->product(t->run->observer->user, t);
+    }
+}
+
 static void run_step(tn_run *run, const tn_step_range *step, uint32_t thread) {
     const tn_graph *g = run->plan->graph;
     const uint32_t n_threads = run->plan->limits.n_threads;
@@ -56,6 +64,7 @@ static void run_step(tn_run *run, const tn_step_range *step, uint32_t thread) {
         t.columns = tn_split(g->values[t.op->out].width, TN_COLUMN_UNIT, thread, n_threads);
         run_table[t.op->kind](&t);
     }
+    if (run->observer) observe(&t);
 }
 
 static void run_all(void *arg, uint32_t thread) {

@@ -18,6 +18,15 @@ typedef struct tn_kv {
     uint32_t capacity;
 } tn_kv;
 
+typedef struct tn_task tn_task;
+
+/* Told of each product when its step is done, by every thread (task->thread): its inputs are still there, as floats too where the
+ * plan was made for it (tn_limits.observed). */
+typedef struct tn_observer {
+    void (*product)(void *user, const tn_task *task);
+    void *user;
+} tn_observer;
+
 typedef struct tn_run {
     const tn_plan *plan;
     tn_pool *pool;
@@ -32,6 +41,7 @@ typedef struct tn_run {
     uint32_t pos;                 /* of the first token */
     float *logits;                /* n_outputs rows */
     size_t logits_stride;         /* bytes */
+    const tn_observer *observer;  /* NULL: none */
 } tn_run;
 
 /* Computes the batch: stores its keys and values, writes its logits. No allocation, no failure. */
@@ -39,7 +49,7 @@ void tn_run_program(tn_run *run);
 
 /* ---- For the run functions (ops.c, attention.c, experts.c) --------------------------------------------------------------- */
 
-typedef struct tn_task {
+struct tn_task {
     tn_run *run;
     const tn_op *op;
     const tn_step_range *step;
@@ -47,7 +57,7 @@ typedef struct tn_task {
     size_t n_rows;    /* of the step; a value of experts has copies of them */
     tn_range rows;    /* ROW, GATHER: the rows to make. Else all */
     tn_range columns; /* MAT, ELEMENT: the columns to make */
-} tn_task;
+};
 
 typedef void tn_op_run_fn(const tn_task *task);
 

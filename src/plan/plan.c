@@ -52,13 +52,14 @@ static size_t place(layout *l, size_t bytes, int32_t producer, int32_t last_use)
 /* An ELEMENT operation may write over an input that nobody reads after it: the thread that made the columns reads them and
  * writes them. Made in this step behind the row operations, that is: of an older value another thread may still be reading
  * a row. Returns the input, or -1. */
-static tn_value_id overwritten(const tn_graph *g, const tn_step_range *step, int32_t i) {
+static tn_value_id overwritten(const tn_plan *p, const tn_step_range *step, int32_t i) {
+    const tn_graph *g = p->graph;
     const tn_op *op = &g->ops[i];
     if (tn_op_infos[op->kind].class != TN_CLASS_ELEMENT) return -1;
     for (int j = 0; j < 3; j++) {
         if (op->in[j] < 0) continue;
         const tn_value *v = &g->values[op->in[j]];
-        if (v->producer >= step->mats && v->last_use == i && v->layout == TN_LAYOUT_F32 &&
+        if (v->producer >= step->mats && p->last_reads[op->in[j]] == i && v->layout == TN_LAYOUT_F32 &&
             v->width == g->values[op->out].width && v->copies == g->values[op->out].copies)
             return op->in[j];
     }
@@ -71,6 +72,18 @@ static size_t place_over(layout *l, size_t begin, int32_t last_use) {
     return begin;
 }
 
+/* Under observation the floats that were quantized live as long as what was made of them. */
+static void find_last_reads(tn_plan *p) {
+    const tn_graph *g = p->graph;
+    for (int32_t id = 0; id < g->n_values; id++) p->last_reads[id] = g->values[id].last_use;
+    for (int32_t i = g->n_ops - 1; i >= 0 && p->limits.observed; i--) {
+        const tn_op *op = &g->ops[i];
+        if (op->kind != TN_OP_QUANTIZE && op->kind != TN_OP_DISPATCH) continue;
+        int32_t *read = &p->last_reads[op->in[0]];
+        if (*read < p->last_reads[op->out]) *read = p->last_reads[op->out];
+    }
+}
+
 static bool place_values(tn_plan *p, layout *l) {
     const tn_graph *g = p->graph;
     for (int32_t s = 0; s < g->n_steps; s++) {
@@ -79,18 +92,18 @@ static bool place_values(tn_plan *p, layout *l) {
         for (int32_t i = g->steps[s].first; i < g->steps[s].end; i++) {
             const tn_value_id id = g->ops[i].out;
             const tn_value *v = &g->values[id];
-            const int32_t last_use = v->last_use > i ? v->last_use : i;
+            const int32_t last_use = p->last_reads[id];
             tn_place *at = &p->places[id];
             /* The rows' own values make room for the columns'. Older ones do not: threads with one row, which is then each
              * thread's own, do not meet here. */
             if (i == g->steps[s].mats) drop_dead(l, g->steps[s].first, i);
-            *at =
-                (tn_place){.stride = row_stride(v),
-                           .max_rows = max_rows(v, &p->limits),
-                           .by_rows = i<g->steps[s].mats, .escapes = v->last_use_step> s || id == g->logits};
+            *at = (tn_place){.stride = row_stride(v),
+                             .max_rows = max_rows(v, &p->limits),
+                             .by_rows = i < g->steps[s].mats,
+                             .escapes = last_use >= g->steps[s].end || id == g->logits};
             uint64_t bytes;
             if (!tn_mul_u64(at->stride, at->max_rows, &bytes) || bytes > SIZE_MAX / 4) return false;
-            const tn_value_id over = overwritten(g, &g->steps[s], i);
+            const tn_value_id over = overwritten(p, &g->steps[s], i);
             if (id != g->logits)
                 at->shared = over >= 0 ? place_over(l, p->places[over].shared, last_use)
                                        : place(l, bytes, i, last_use);
@@ -122,7 +135,9 @@ tn_status tn_plan_make(const tn_graph *graph, const tn_kernels *kernels, const t
     *out = (tn_plan){.graph = graph, .kernels = kernels, .limits = *limits};
     layout l = {.blocks = tn_arena_alloc(arena, (size_t)graph->n_values + 1, sizeof *l.blocks)};
     out->places = tn_arena_alloc(arena, (size_t)graph->n_values, sizeof *out->places);
-    if (!l.blocks || !out->places || !place_values(out, &l))
+    out->last_reads = tn_arena_alloc(arena, (size_t)graph->n_values, sizeof *out->last_reads);
+    if (out->last_reads) find_last_reads(out);
+    if (!l.blocks || !out->places || !out->last_reads || !place_values(out, &l))
         return tn_fail(err, TN_ERR_MEMORY, "cannot plan the session", NULL, "out of memory");
     out->kernel_scratch_at = tn_round_up(out->work_at + work_bytes(out), 64);
     out->private_bytes = tn_round_up(out->kernel_scratch_at + TN_KERNEL_SCRATCH, 4096);

@@ -22,6 +22,7 @@ typedef struct tn_limits {
     uint32_t n_batch;   /* most tokens of one run */
     uint32_t n_outputs; /* most rows of logits of one run */
     uint32_t n_threads;
+    bool observed; /* what products read is there as floats until they are done */
 } tn_limits;
 
 /* Where a value's rows are. The logits are outside, where the caller of a run wants them. */
@@ -38,7 +39,8 @@ typedef struct tn_plan {
     const tn_graph *graph;
     const tn_kernels *kernels;
     tn_limits limits;
-    tn_place *places; /* one a value */
+    tn_place *places;    /* one a value */
+    int32_t *last_reads; /* the operation that reads a value last */
     size_t shared_bytes;
     size_t work_at; /* offsets in the private area: attention's or experts' workspace */
     size_t kernel_scratch_at;

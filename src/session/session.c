@@ -44,7 +44,8 @@ static tn_status check_heads(const tn_graph *graph, tn_kv_type kv, tn_error *err
 /* Plans without allocating what the plan speaks of; fills everything of s that is a size. */
 static tn_status measure(tn_session *s, tn_error *err) {
     const tn_session_config *c = &s->config;
-    const tn_limits limits = {whole_chunks(c->n_ctx), c->n_batch, c->n_outputs, c->n_threads};
+    const tn_limits limits = {whole_chunks(c->n_ctx), c->n_batch, c->n_outputs, c->n_threads,
+                              c->observer != NULL};
     tn_status status = check_heads(s->graph, c->kv, err);
     if (status) return status;
     if (s->graph->n_positions && c->n_ctx > s->graph->n_positions)
@@ -174,6 +175,7 @@ static void run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_
         .pos = s->position,
         .logits = (float *)(void *)((uint8_t *)s->logits + s->n_rows * s->logits_stride),
         .logits_stride = s->logits_stride,
+        .observer = s->config.observer,
     };
     tn_run_program(&run);
     s->position += n;

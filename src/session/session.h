@@ -23,6 +23,7 @@ typedef struct tn_session_config {
     bool pin; /* a processor of its own for each thread but the caller's */
     bool (*progress)(void *user, uint32_t done, uint32_t total); /* NULL, or false cancels */
     void *user;
+    const struct tn_observer *observer; /* of exec/run.h, which outlives the session; NULL: none */
 } tn_session_config;
 
 typedef struct tn_session_sizes {

@@ -64,13 +64,17 @@ def attention(case, layer, q, k, v, sinks=None):
     return np.einsum("hqk,khd->qhd", p, v).reshape(n, -1)
 
 
-def logits(case, weights, ids, act=None):
-    """[len(ids)][n_vocab] float64; weights by GGUF name."""
+def logits(case, weights, ids, act=None, n_used=0, seen=None):
+    """[len(ids)][n_vocab] float64; weights by GGUF name. Of a model with experts n_used is how many a row uses. `seen` is told what
+    each matrix is multiplied by: (tensor's name, expert or 0, rows)."""
     w = {name: array.astype(np.float64) for name, array in weights.items()}
     n, gemma = len(ids), case.arch == "gemma3"
 
-    def product(x, name):
-        y = (quantized_rows(x, act) if act else x) @ w[name + ".weight"].T
+    def product(x, name, expert=None):
+        if seen:
+            seen(name + ".weight", expert or 0, x)
+        matrix = w[name + ".weight"] if expert is None else w[name + ".weight"][expert]
+        y = (quantized_rows(x, act) if act else x) @ matrix.T
         return y + w.get(name + ".bias", 0)
 
     def norm(x, name):
@@ -79,6 +83,22 @@ def logits(case, weights, ids, act=None):
     def heads(x, block, part):
         x = product(x, f"{block}attn_{part}").reshape(n, -1, case.head_dim)
         return norm(x, f"{block}attn_{part}_norm") if f"{block}attn_{part}_norm.weight" in w else x
+
+    def feed_forward(h, block, suffix="", expert=None):
+        g = product(h, f"{block}ffn_gate{suffix}", expert)
+        g = 0.5 * g * (1 + np.tanh(np.sqrt(2 / np.pi) * (g + 0.044715 * g**3))) if gemma else g / (1 + np.exp(-g))
+        return product(g * product(h, f"{block}ffn_up{suffix}", expert), f"{block}ffn_down{suffix}", expert)
+
+    def mixture(h, block):
+        scores = np.exp(product(h, block + "ffn_gate_inp"))
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :n_used]
+        share = np.take_along_axis(scores, best, axis=1)
+        share /= share.sum(axis=1, keepdims=True)
+        out = np.zeros_like(h)
+        for expert in range(scores.shape[1]):
+            rows, place = np.nonzero(best == expert)
+            out[rows] += share[rows, place][:, None] * feed_forward(h[rows], block, "_exps", expert)
+        return out
 
     x = w["token_embd.weight"][ids] * (np.sqrt(case.n_embd) if gemma else 1)
     for i in range(case.n_layers):
@@ -90,8 +110,6 @@ def logits(case, weights, ids, act=None):
         h = product(h, block + "attn_output")
         x = x + (norm(h, block + "post_attention_norm") if gemma else h)
         h = norm(x, block + "ffn_norm")
-        g = product(h, block + "ffn_gate")
-        g = 0.5 * g * (1 + np.tanh(np.sqrt(2 / np.pi) * (g + 0.044715 * g**3))) if gemma else g / (1 + np.exp(-g))
-        h = product(g * product(h, block + "ffn_up"), block + "ffn_down")
+        h = mixture(h, block) if n_used else feed_forward(h, block)
         x = x + (norm(h, block + "post_ffw_norm") if gemma else h)
     return product(norm(x, "output_norm"), "output" if "output.weight" in w else "token_embd")

@@ -94,7 +94,7 @@ static void run(const tn_route_params *p, bool q8_0, uint32_t n_threads, uint32_
     tn_kernels kernels;
     tn_kernels_fill(&kernels, TN_ISA_REF);
     tn_plan plan;
-    const tn_limits limits = {64, at_once, at_once, n_threads};
+    const tn_limits limits = {64, at_once, at_once, n_threads, false};
     assert_int_equal(tn_plan_make(&g, &kernels, &limits, &arena, &plan, NULL), TN_OK);
     tn_pool *pool;
     assert_int_equal(tn_pool_new(n_threads, false, &pool, NULL), TN_OK);

@@ -107,7 +107,7 @@ static void living_values_do_not_overlap(void **state) {
         tn_kernels_fill(&kernels, TN_ISA_REF);
         tn_arena arena = {0};
         tn_plan plan;
-        const tn_limits limits = {512, 32, 4, 2};
+        const tn_limits limits = {512, 32, 4, 2, false};
         assert_int_equal(tn_plan_make(&m->graph, &kernels, &limits, &arena, &plan, NULL), TN_OK);
         int pairs = 0, in_place = 0;
         for (int32_t a = 0; a < m->graph.n_values; a++) {
