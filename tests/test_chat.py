@@ -15,6 +15,7 @@ import sys
 import tempfile
 import termios
 import time
+import unicodedata
 import unittest
 
 import tiny
@@ -80,21 +81,43 @@ class Terminal:
         return self.wait(PROMPT)
 
     def leave(self, keys="\x04"):
-        """Sent again until it is heard: the terminal forgets a Ctrl-D that comes just before lines are edited again."""
-        for _ in range(30):
-            self.send(keys)
-            try:
-                code = self.process.wait(timeout=1)
-            except subprocess.TimeoutExpired:
-                continue
-            os.close(self.master)
-            return code
-        raise AssertionError("it does not leave")
+        """Sent once: what comes with the prompt is heard."""
+        self.send(keys)
+        code = self.process.wait(timeout=30)
+        os.close(self.master)
+        return code
+
+    def between_signals(self, action):
+        """Acts while the process is stopped, and forgets what it had written by then."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        while select.select([self.master], [], [], 0.2)[0]:
+            os.read(self.master, 65536)
+        self.seen = b""
+        action()
+        os.kill(self.process.pid, signal.SIGCONT)
 
 
 def talk(*args, lines, timeout=120):
     text = "".join(line + "\n" for line in lines).encode()
     return subprocess.run([TERN, "chat", *map(str, args)], input=text, capture_output=True, timeout=timeout, env=environment())
+
+
+def width(text):
+    """Columns that a terminal shows it in."""
+    return sum(0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+               for c in text)
+
+
+def wrapped(line, columns):
+    """The lines of a line, as full as whole words make them."""
+    lines = [""]
+    for word in line.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if width(longer) <= columns or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 class TestCase(unittest.TestCase):
@@ -118,6 +141,21 @@ class TestCase(unittest.TestCase):
         path = self.folder / "long.gbnf"
         path.write_text('root ::= "The " [a-z ]{5000}')
         return ("--grammar", path)
+
+    def answering(self, text):
+        """Options by which every answer is this text."""
+        path = self.folder / "text.gbnf"
+        path.write_text(f"root ::= {json.dumps(text, ensure_ascii=False)}")
+        return ("--grammar", path)
+
+    @staticmethod
+    def lines_of_answer(terminal, message="a"):
+        """As they are on the screen, without colours."""
+        terminal.send(message + "\r")
+        terminal.wait(rb"\n")
+        shown = terminal.wait(STATUS).decode()
+        terminal.wait(PROMPT)
+        return re.sub(r"\x1b\[[0-9;]*m", "", shown).split("\r\n")[:-1]
 
     def saved(self, terminal, name="saved"):
         terminal.say(f"/save {self.folder / name}")
@@ -214,6 +252,21 @@ class Talk(TestCase):
         t.say("//slash")
         questions = [m["content"] for m in self.saved(t)["messages"] if m["role"] == "user"]
         self.assertEqual(questions[1:], [questions[0], "one\ntwo", "three\n\n  four \\", "/slash"])
+        self.assertEqual(t.leave(), 0)
+
+    def test_a_window_made_narrower_in_an_answer_is_followed(self):
+        t = self.begin(MODEL, "-n", 150, "--temp", 0.8, "-s", 1, *self.long_answers())
+        t.send("Tell me about the sea.\r")
+        wide = t.wait(rb"\r\n.*\r\n").split(b"\r\n")[1]
+        self.assertIn(len(wide), range(60, 81))
+        t.between_signals(lambda: t.resize(30, 24))
+        t.wait(rb"\n")
+        lines = t.wait(STATUS).decode().split("\r\n")[:-1]
+        t.wait(PROMPT)
+        self.assertGreater(len(lines), 3)
+        self.assertLessEqual(max(map(len, lines)), 30)
+        words = " ".join(lines).split()
+        self.assertEqual(words, self.saved(t)["messages"][1]["content"].split()[-len(words):])
         self.assertEqual(t.leave(), 0)
 
     def test_colours_are_for_terminals(self):
@@ -316,6 +369,90 @@ class Small(TestCase):
         self.assertRegex(shown, rb"\\x(1b|0[0-8]|9b|07)")
         self.assertFalse(re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]", shown), shown)
         self.assertEqual(self.leave_after(t), 0)
+
+    def test_words_are_not_cut_at_the_edge(self):
+        word = "a\u0301e\u0300 na\u00efve \U0001f642 \u6f22\u5b57 **bold words that go on** `code of words` word, "
+        prose = ("# Of things\n" + word * 3 + "end.\n\n  indented " + word + "end.\n").replace("\u6f22\u5b57 ", "")
+        code = "```c\n" + "int a;  " * 20 + "\n\treturn 0;\n```\n"
+        long = "see " + "x" * 100 + " there " + word.replace("\u6f22\u5b57 ", "") + "end."
+        text = prose + code + long
+        for columns in (80, 37, 21):
+            t = self.begin(self.model(), "--template", self.template(), *self.answering(text))
+            t.resize(columns, 24)
+            lines = self.lines_of_answer(t)
+            expected = []
+            for line in prose.rstrip("\n").split("\n"):
+                indent = line[: len(line) - len(line.lstrip())]
+                folded = wrapped("_" * len(indent) + line.lstrip(), columns)
+                expected += [indent + folded[0][len(indent):], *folded[1:]]
+            expected += code.rstrip("\n").split("\n") + ["see"]
+            self.assertEqual(lines[: len(expected)], expected)
+            # The terminal cuts the one word that no line holds; what follows is whole again.
+            self.assertTrue(lines[len(expected)].startswith("x" * 100))
+            rest = "x" * (100 % columns or columns) + lines[len(expected)][100:]
+            self.assertEqual([rest, *lines[len(expected) + 1:]], wrapped(rest[: 100 % columns] + long[104:], columns))
+            self.assertEqual(self.saved(t)["messages"][1]["content"], text)
+            self.assertEqual(t.leave(), 0)
+        piped = talk(self.model(), "--template", self.template(), *self.answering(text), lines=["a"])
+        self.assertEqual(piped.stdout.decode(), text + "\n")
+
+    def test_lines_without_blanks_break_between_characters(self):
+        text = "\u6f22\u5b57\u304b\u306a\u3002" * 12 + " word " + "\u0e01\u0e33\u0e25\u0e31\u0e07" * 9
+        t = self.begin(self.model(), "--template", self.template(), *self.answering(text))
+        t.resize(31, 24)
+        lines = self.lines_of_answer(t)
+        self.assertEqual("".join(lines).replace(" ", ""), text.replace(" ", ""))
+        for line, following in zip(lines, lines[1:]):
+            self.assertIn(width(line), range(27, 32))
+            self.assertNotIn(following[0], "\u3002\u0e31")
+        self.assertEqual(t.leave(), 0)
+
+    def test_the_help_is_whole_in_80_columns(self):
+        t = self.begin(self.model(), "--template", self.template())
+        lines = t.say("/help").decode().split("\r\n")
+        self.assertGreater(len(lines), 10)
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.assertEqual({line[24] == " " != line[25] for line in lines if line[:3] == "  /"}, {True})  # one column
+        self.assertEqual(t.leave(), 0)
+
+    def test_the_history_outlives_a_chat(self):
+        state = self.folder / "state"
+        options = (self.model(), "--template", self.template(), "-n", 2)
+        first = self.begin(*options, XDG_STATE_HOME=str(state))
+        first.say("the first \u6f22\U0001f642")
+        first.send("one\\\rtwo\r")
+        first.wait(STATUS + rb".*" + PROMPT)
+        first.process.kill()  # as when the window is closed
+        path = state / "tern" / "history"
+        self.assertEqual([p.stat().st_mode & 0o777 for p in (path, path.parent)], [0o600, 0o700])
+        second = self.begin(*options, XDG_STATE_HOME=str(state))
+        second.send("\x1b[A\x1b[A\x1b[A\r")
+        second.wait(STATUS + rb".*" + PROMPT)
+        second.send("\x1b[A\x1b[A\x1b[A\r\x1b[A\x1b[A\x1b[A\r")  # both lines of the second message
+        second.wait(STATUS + rb".*" + PROMPT)
+        questions = [m["content"] for m in self.saved(second)["messages"] if m["role"] == "user"]
+        self.assertEqual(questions, ["the first \u6f22\U0001f642", "one\ntwo"])
+        self.assertEqual(second.leave(), 0)
+
+    def test_the_history_is_bounded_and_may_be_kept_nowhere(self):
+        path = self.folder / "tern" / "history"
+        path.parent.mkdir()
+        options = (self.model(), "--template", self.template(), "-n", 2)
+        path.write_text("_HiStOrY_V2_\n" + "".join(f"line{i}\\012\n" for i in range(1500)))
+        t = self.begin(*options, XDG_STATE_HOME=str(self.folder))
+        t.say("the last")
+        lines = path.read_text().split()
+        self.assertEqual((len(lines), lines[1], lines[-2:]), (1001, "line501\\012", ["line1499\\012", "the\\040last\\012"]))
+        self.assertEqual(t.leave(), 0)
+        path.unlink()
+        for make in (lambda: path.symlink_to("/dev/null"), lambda: os.mkfifo(path), path.mkdir,
+                     lambda: path.write_text("no history\n" * 9), lambda: path.write_bytes(b"_HiStOrY_V2_\n\\\xff\\9\0\n\\")):
+            make()
+            t = self.begin(*options, XDG_STATE_HOME=str(self.folder))
+            self.assertNotIn(b"error", t.say("a"))
+            self.assertEqual(t.leave(), 0)
+            path.rmdir() if path.is_dir() else path.unlink()
+        self.assertEqual(os.stat("/dev/null").st_mode & 0o777, 0o666)
 
     @staticmethod
     def leave_after(t):

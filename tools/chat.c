@@ -1,4 +1,5 @@
 /* tern chat: a conversation at a terminal. Answers go to standard output, everything else to standard error. */
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,10 +161,17 @@ static int talk(tn_chat *chat) {
     return tn_input_is_interactive(chat->input) ? TN_EXIT_DONE : exit_code;
 }
 
+/* Without a locale of UTF-8 text is taken as UTF-8 all the same: it is what models know. */
+static void set_locale(void) {
+    const char *name = setlocale(LC_CTYPE, "");
+    if (!name || MB_CUR_MAX == 1) setlocale(LC_CTYPE, "C.UTF-8");
+}
+
 static int chat_with(const tn_options *options) {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     tn_chat chat = {.options = options, .is_terminal = isatty(STDOUT_FILENO) == 1};
     chat.colours = chat.is_terminal && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
+    set_locale();
     tn_cli_survive_interrupts();
     int exit_code = open_all(&chat);
     if (!exit_code) {

@@ -95,7 +95,7 @@ static int read_prompt(answer *a, const int32_t *begun, size_t n_begun) {
     chat->totals.prompt_s += tn_seconds() - chat->reading_start;
     chat->totals.n_prompt += a->prompt.n_ids - a->prompt.n_reused;
     chat->totals.n_reused += a->prompt.n_reused;
-    if (a->prompt.n_dropped && begun && !a->style.ends_in_newline && chat->is_terminal) fputc('\n', stderr);
+    if (a->prompt.n_dropped && begun) tn_style_new_line(&a->style);
     if (a->prompt.n_dropped)
         tn_chat_note(chat, "the context is full: the oldest %zu messages are no longer seen by the model",
                      a->prompt.n_dropped);
@@ -139,9 +139,10 @@ static int show_piece(answer *a, const char *text, size_t n) {
     if (!keep_text(a, text, n)) return tn_cli_fail("cannot chat: out of memory");
     if (thought) tn_progress_clear();
     tn_style_text(&a->style, text, n);
-    if (a->style.look.reasoning && a->style.hide_reasoning && a->style.is_terminal)
+    if (a->style.look.reasoning && a->style.hide_reasoning && a->chat->is_terminal)
         show_thinking(a->chat, a->n_tokens + tern_generator_n_tokens(a->generator));
-    return a->style.failed ? tn_cli_fail_write("standard output", a->style.failed) : TN_EXIT_DONE;
+    const int failed = a->style.wrap.failed;
+    return failed ? tn_cli_fail_write("standard output", failed) : TN_EXIT_DONE;
 }
 
 static int generate(answer *a) {
@@ -156,6 +157,7 @@ static int generate(answer *a) {
         tern_error err;
         const uint64_t n_before = tern_generator_n_tokens(a->generator);
         if (tern_generator_next(a->generator, &text, &n, &a->stop, &err) != TERN_OK) {
+            tn_style_new_line(&a->style);
             exit_code = tn_cli_fail_library(&err);
             break;
         }

@@ -191,9 +191,9 @@ static int help(tn_chat *chat, const char *argument) {
     (void)chat, (void)argument;
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(stderr, "  /%-7s %-13s %s\n", commands[i].name, commands[i].usage, commands[i].what);
-    fputs("  /quit                 leave, as Ctrl-D does\n"
-          "Ctrl-C stops an answer. A line that ends in \\ goes on with the next; lines between two\n"
-          "lines of \"\"\" are one message. // at the start of a message is one /.\n",
+    fputs("  /quit                  leave, as Ctrl-D does\n"
+          "Ctrl-C stops an answer. A line that ends in \\ goes on with the next; lines\n"
+          "between two lines of \"\"\" are one message. // at its start is one /.\n",
           stderr);
     return TN_EXIT_DONE;
 }

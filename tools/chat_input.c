@@ -1,7 +1,6 @@
 #include "chat_input.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,13 +9,8 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "chat_history.h"
 #include "cli.h"
-
-#ifdef TERN_HAVE_EDIT
-#include <histedit.h>
-#endif
-
-enum { HISTORY_LINES = 1000 };
 
 struct tn_input {
     bool interactive;
@@ -50,6 +44,7 @@ static void on_redraw(int signal_number) {
 /* After another size of the terminal, or a stay in the background, from which a shell may hand it back changed. */
 static void draw_again(EditLine *edit) {
     redraw = 0;
+    fputs("\r\033[K", stdout); /* it draws the prompt once more */
     el_resize(edit);
     el_set(edit, EL_PREP_TERM, 1);
     el_set(edit, EL_REFRESH);
@@ -87,24 +82,14 @@ static int read_character(EditLine *edit, wchar_t *out) {
     }
 }
 
-/* Without a locale of UTF-8 the input is taken as UTF-8 all the same: it is what models know. */
-static void set_locale(void) {
-    const char *name = setlocale(LC_CTYPE, "");
-    if (!name || MB_CUR_MAX == 1) setlocale(LC_CTYPE, "C.UTF-8");
-}
-
 static void open_editor(tn_input *input) {
-    HistEvent event;
-    set_locale();
     struct sigaction action = {.sa_handler = on_redraw};
     sigemptyset(&action.sa_mask);
     sigaction(SIGWINCH, &action, NULL);
     sigaction(SIGCONT, &action, NULL);
     input->edit = el_init("tern", stdin, stdout, stderr);
-    input->history = history_init();
+    input->history = tn_history_open();
     if (!input->edit || !input->history) return;
-    history(input->history, &event, H_SETSIZE, HISTORY_LINES);
-    history(input->history, &event, H_SETUNIQUE, 1);
     el_set(input->edit, EL_CLIENTDATA, input);
     el_set(input->edit, EL_PROMPT, show_prompt);
     el_set(input->edit, EL_EDITOR, "emacs");
@@ -126,8 +111,10 @@ static bool has_editor(const tn_input *input) {
 static tn_input_result edit_line(tn_input *input, const char *initial, const char **line, size_t *n) {
     int count = 0;
     input->interrupted = false;
+    tn_input_hush(input, true); /* else a Ctrl-D between prompt and editing would be the kernel's, and lost */
     if (initial) el_push(input->edit, initial);
     *line = el_gets(input->edit, &count);
+    input->hushed = false; /* libedit leaves the terminal as it was at the start */
     if (*line && count > 0) {
         *n = (size_t)count;
         return TN_INPUT_TEXT;
@@ -138,8 +125,7 @@ static tn_input_result edit_line(tn_input *input, const char *initial, const cha
 }
 
 static void remember(tn_input *input, const char *line) {
-    HistEvent event;
-    if (has_editor(input) && line[0] && line[0] != '\n') history(input->history, &event, H_ENTER, line);
+    if (has_editor(input) && line[0] && line[0] != '\n') tn_history_add(input->history, line);
 }
 
 #else
@@ -174,8 +160,13 @@ tn_input *tn_input_new(void) {
     return input;
 }
 
+static void leave_hush(tn_input *input) {
+    if (input->hushed) input->hushed = tcsetattr(STDIN_FILENO, TCSANOW, &input->modes) != 0;
+}
+
 void tn_input_free(tn_input *input) {
     if (!input) return;
+    leave_hush(input);
     close_editor(input);
     free(input->line);
     free(input->text);
@@ -186,16 +177,17 @@ bool tn_input_is_interactive(const tn_input *input) {
     return input->interactive;
 }
 
+/* Where lines are edited, the terminal stays so until the editor takes it over. */
 void tn_input_hush(tn_input *input, bool hush) {
     struct termios modes;
     if (!input->interactive || hush == input->hushed) return;
     if (!hush) {
-        input->hushed = tcsetattr(STDIN_FILENO, TCSANOW, &input->modes) != 0;
+        if (!has_editor(input)) leave_hush(input);
         return;
     }
     if (tcgetattr(STDIN_FILENO, &input->modes) != 0) return;
     modes = input->modes;
-    modes.c_lflag &= ~(tcflag_t)ECHO;
+    modes.c_lflag &= ~(tcflag_t)(has_editor(input) ? ECHO | ICANON : ECHO);
     input->hushed = tcsetattr(STDIN_FILENO, TCSANOW, &modes) == 0;
 }
 

@@ -1,21 +1,11 @@
 #include "chat_style.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "terminal.h"
 
 static const char *const tags[] = {"<think>", "</think>"};
 
 /* ---- Output ---- */
 
-static void flush(tn_style *s) {
-    if (s->n_out && !s->failed) s->failed = tn_write_text(STDOUT_FILENO, s->is_terminal, s->out, s->n_out);
-    s->n_out = 0;
-}
-
-/* Sequences of ours go past the escaping of what the model wrote. */
 static void show_look(tn_style *s, tn_look look) {
     char sequence[32] = "\033[0";
     if (!s->colours || memcmp(&look, &s->shown, sizeof look) == 0) return;
@@ -23,8 +13,7 @@ static void show_look(tn_style *s, tn_look look) {
     if (look.bold || look.heading) strcat(sequence, ";1");
     if (look.code || look.fence) strcat(sequence, ";36");
     strcat(sequence, "m");
-    flush(s);
-    if (!s->failed) s->failed = tn_write_all(STDOUT_FILENO, sequence, strlen(sequence));
+    tn_wrap_sequence(&s->wrap, sequence);
     s->shown = look;
 }
 
@@ -33,10 +22,7 @@ static void put(tn_style *s, char c) {
     if (s->skip_newlines && c == '\n') return;
     s->skip_newlines = false;
     show_look(s, s->look);
-    const bool inside =
-        ((unsigned char)c & 0xC0) == 0x80; /* a character is written whole: it may have to be escaped */
-    if (s->n_out + 4 > sizeof s->out && !inside) flush(s);
-    s->out[s->n_out++] = c;
+    tn_wrap_byte(&s->wrap, c, s->look.fence);
     s->wrote = true;
     s->ends_in_newline = c == '\n';
 }
@@ -154,21 +140,28 @@ static void filter_tags(tn_style *s, char c) {
 /* ---- The whole ---- */
 
 void tn_style_start(tn_style *s, bool is_terminal, bool colours, bool hide_reasoning, bool reasoning) {
-    *s = (tn_style){.is_terminal = is_terminal,
-                    .colours = colours,
+    *s = (tn_style){.colours = colours,
                     .hide_reasoning = hide_reasoning,
                     .look = {.reasoning = reasoning},
                     .line_start = true};
+    tn_wrap_start(&s->wrap, is_terminal);
 }
 
 void tn_style_text(tn_style *s, const char *text, size_t n) {
     for (size_t i = 0; i < n; i++) filter_tags(s, text[i]);
-    flush(s);
+    tn_wrap_write(&s->wrap);
+}
+
+void tn_style_new_line(tn_style *s) {
+    tn_wrap_end(&s->wrap);
+    if (!s->wrap.is_terminal || s->wrap.column == 0) return;
+    tn_wrap_byte(&s->wrap, '\n', true);
+    tn_wrap_write(&s->wrap);
 }
 
 void tn_style_end(tn_style *s) {
     give_up_tag(s);
     end_marks(s, '\n');
     show_look(s, (tn_look){0});
-    flush(s);
+    tn_wrap_end(&s->wrap);
 }

@@ -197,3 +197,13 @@ int tn_cli_read(const char *path, tn_text *out) {
     }
     return exit_code;
 }
+
+size_t tn_cli_user_path(const char *variable, const char *folder, const char *name, char *path, size_t cap) {
+    const char *base = getenv(variable), *home = getenv("HOME");
+    const bool given = base && base[0] == '/'; /* others are to be passed over, says the specification */
+    *path = 0;
+    if (!given && (!home || !*home)) return 0;
+    const int n = snprintf(path, cap, "%s%s%s", given ? base : home, given ? "" : folder, name);
+    if (n <= 0 || (size_t)n >= cap) return 0;
+    return given ? strlen(base) : strlen(home) + 1;
+}

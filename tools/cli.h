@@ -73,6 +73,10 @@ typedef struct tn_text {
     size_t n;
 } tn_text;
 
+/* The path of a file of the user's: `name` behind the folder that the variable names, else behind `folder` in the home. Returns how much
+ * of it the user made, so that what follows may be made, and 0 where there is no home or it is too long. */
+size_t tn_cli_user_path(const char *variable, const char *folder, const char *name, char *path, size_t cap);
+
 /* Reads a whole file, '-' for standard input; at most 256 MiB. Returns the exit code. */
 int tn_cli_read(const char *path, tn_text *out);
 

@@ -111,12 +111,7 @@ static int read_profiles(tn_profile *p, const yaml_node_t *map) {
 /* ---- The file -------------------------------------------------------------------------------------------------------- */
 
 static bool find_path(tn_profile *p) {
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    const bool given = config && config[0] == '/'; /* others are to be passed over, says the specification */
-    if (!given && (!home || !*home)) return false;
-    const int n = snprintf(p->path, sizeof p->path, "%s%s/tern/config.yaml", given ? config : home,
-                           given ? "" : "/.config");
-    return n > 0 && (size_t)n < sizeof p->path;
+    return tn_cli_user_path("XDG_CONFIG_HOME", "/.config", "/tern/config.yaml", p->path, sizeof p->path) > 0;
 }
 
 static int parse_file(tn_profile *p, FILE *file) {
