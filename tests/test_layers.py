@@ -80,6 +80,7 @@ TOKENIZER_TABLES = {
     "src/convert/vocab_pre.c",
     "src/convert/vocab_special.c",
     "src/convert/vocab_spm.c",
+    "src/convert/vocab_wordpiece.c",
 }
 
 # Mutable variables that the design allows. None: the table of kernels is in the model that was opened.

@@ -73,8 +73,9 @@ static tn_status run(tn_converter *c, const char *out) {
     choose_type(c);
     if (!(c->writer = tn_gguf_writer_new(out))) return tn_convert_no_memory(c);
     tn_gguf_set_text(c->writer, "general.architecture", c->arch.name, strlen(c->arch.name));
-    if ((s = tn_convert_read_hparams(c)) || (s = tn_convert_require(c)) || (s = tn_convert_write_pooling(c)) ||
-        (s = tn_convert_plan_tensors(c)) || (s = tn_convert_write_general(c)) || (s = tn_convert_write_card(c)) ||
+    if ((s = tn_convert_read_hparams(c)) || (s = tn_convert_require(c)) ||
+        (s = tn_convert_write_pooling(c)) || (s = tn_convert_plan_tensors(c)) ||
+        (s = tn_convert_write_general(c)) || (s = tn_convert_write_card(c)) ||
         (s = tn_convert_write_tokenizer(c)) || (s = tn_gguf_begin(c->writer, NULL, c->err)) ||
         (s = tn_convert_write_tensors(c)))
         return s;
