@@ -151,10 +151,11 @@ def test_wordpiece(folder):
         keys, said = convert(checkpoint.write(folder, files=files))
         check(keys and keys[K + "model"] == "bert", f"{what}: {said if not keys else keys[K + 'model']}")
         for text in ("The cat, eating.", "H\u00c9 h\u00e9 caf\u00e9", "\u65e5\u65e5the \u672c", "  a\tthing [MASK] x", "nothing"):
-            done = subprocess.run([tiny.tern(), "tokenize", "-m", folder.parent / "out.gguf"], input=text.encode(), capture_output=True)
+            command = [tiny.tern(), "tokenize", "-m", folder.parent / "out.gguf"]
+            done = subprocess.run(command, input=text.encode(), capture_output=True)
             found, expected = done.stdout.decode().split(), [str(i) for i in reference.encode(text).ids]
             check(found == expected, f"{what}: {text!r} gives {found}, expected {expected}")
-    keys, said = convert(checkpoint.write(folder, files=alone | {"vocab.txt": lines + "more\n" * 9}))
+    keys, said = convert(checkpoint.write(folder, files=alone | {"vocab.txt": lines + "more\n" * 19}))
     check(not keys and "more lines" in said, f"a vocab.txt that is too long: {said if not keys else 'accepted'}")
 
 
@@ -177,8 +178,8 @@ def test_pooling(folder):
         check(found({"pooling_mode": name}) == number, f"pooling: {name}")
 
     def modules(path):
-        types = ("Transformer", "Pooling", "Normalize")
-        return [{"idx": i, "path": path if t == "Pooling" else "", "type": f"sentence_transformers.models.{t}"} for i, t in enumerate(types)]
+        places = {"Transformer": "", "Pooling": path, "Normalize": "2_Normalize"}
+        return [{"path": place, "type": f"sentence_transformers.models.{kind}"} for kind, place in places.items()]
 
     check(found({"pooling_mode": "cls"}, "other", modules("other")) == 2, "pooling: the folder of modules.json")
     keys, said = convert(checkpoint.write(folder, files={"modules.json": None}))

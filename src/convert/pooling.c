@@ -11,7 +11,7 @@ static tn_status find_folder(tn_converter *c, char path[256]) {
     json_t *modules, *module;
     size_t i;
     snprintf(path, 256, "1_Pooling");
-    tn_status s = tn_convert_json(c, "modules.json", &modules);
+    tn_status s = tn_convert_json(c, "modules.json", JSON_ARRAY, &modules);
     json_array_foreach(modules, i, module) {
         const char *type = json_string_value(json_object_get(module, "type"));
         const char *dir = json_string_value(json_object_get(module, "path"));
@@ -56,7 +56,7 @@ tn_status tn_convert_write_pooling(tn_converter *c) {
     tn_status s = find_folder(c, folder);
     if (s) return s;
     snprintf(name, sizeof name, "%s/config.json", folder);
-    if ((s = tn_convert_json(c, name, &pooling)) || !pooling) return s;
+    if ((s = tn_convert_json(c, name, JSON_OBJECT, &pooling)) || !pooling) return s;
     s = find_mode(c, pooling, &found);
     json_decref(pooling);
     if (s) return s;
