@@ -182,6 +182,11 @@ def test_pooling(folder):
         return [{"path": place, "type": f"sentence_transformers.models.{kind}"} for kind, place in places.items()]
 
     check(found({"pooling_mode": "cls"}, "other", modules("other")) == 2, "pooling: the folder of modules.json")
+    dense = modules("1_Pooling") + [{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]
+    checkpoint.write(folder, files={"modules.json": dense})
+    command = [tiny.tern(), "convert", folder, folder.parent / "out.gguf"]
+    said = subprocess.run(command, capture_output=True, text=True).stderr
+    check("'Dense' is not converted" in said and "Normalize" not in said, f"a module that has no place: {said}")
     keys, said = convert(checkpoint.write(folder, files={"modules.json": None}))
     check(keys and "bert.pooling_type" not in keys, f"without pooling: {said if not keys else 'has one'}")
     for what, said in (

@@ -6,6 +6,20 @@
 #include "../model/model.h"
 #include "convert_impl.h"
 
+/* Of a module that files have no place for, as a product behind the pooling. */
+static void warn_of(const tn_converter *c, const char *type) {
+    static const char *const known[] = {"Transformer", "Pooling", "Normalize"};
+    const char *dot = strrchr(type, '.'), *kind = dot ? dot + 1 : type;
+    char line[256], shown[96];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(kind, known[i])) return;
+    if (!c->options->warn) return;
+    tn_escape(shown, sizeof shown, kind, strlen(kind));
+    snprintf(line, sizeof line, "modules.json: the module '%s' is not converted, vectors are those before it",
+             shown);
+    c->options->warn(c->options->user, line);
+}
+
 /* The folder of the module for pooling, in `path`; the usual one where there is no modules.json. */
 static tn_status find_folder(tn_converter *c, char path[256]) {
     json_t *modules, *module;
@@ -15,12 +29,12 @@ static tn_status find_folder(tn_converter *c, char path[256]) {
     json_array_foreach(modules, i, module) {
         const char *type = json_string_value(json_object_get(module, "type"));
         const char *dir = json_string_value(json_object_get(module, "path"));
-        if (!type || !dir || !strstr(type, "Pooling")) continue;
+        if (type) warn_of(c, type);
+        if (s || !type || !dir || !strstr(type, "Pooling")) continue;
         if (strlen(dir) > 200 || *dir == '/' || strstr(dir, ".."))
             s = TN_BAD(c, "modules.json: the path of the module for pooling leads out of the checkpoint");
         else
             snprintf(path, 256, "%s", dir);
-        break;
     }
     json_decref(modules);
     return s;
