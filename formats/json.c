@@ -21,7 +21,8 @@ static uint64_t parsed_bytes(const tn_fmap *map) {
     return bytes;
 }
 
-static tn_status parse(const tn_fmap *map, const char *what, const char *path, json_t **out, tn_error *err) {
+static tn_status parse(const tn_fmap *map, const char *what, const char *path, json_type root, json_t **out,
+                       tn_error *err) {
     if (map->size == 0) return tn_fail(err, TN_ERR_FORMAT, what, path, "the file is empty");
     if (map->size > MOST_BYTES || parsed_bytes(map) > MOST_BYTES)
         return tn_fail(err, TN_ERR_MEMORY, what, path,
@@ -33,18 +34,19 @@ static tn_status parse(const tn_fmap *map, const char *what, const char *path, j
     if (!*out)
         return tn_fail(err, TN_ERR_FORMAT, what, path, "line %d, column %d: %s", error.line, error.column,
                        error.text);
-    if (json_is_object(*out)) return TN_OK;
+    if (json_typeof(*out) == root) return TN_OK;
     json_decref(*out);
     *out = NULL;
-    return tn_fail(err, TN_ERR_FORMAT, what, path, "expected a JSON object");
+    return tn_fail(err, TN_ERR_FORMAT, what, path, "expected a JSON %s",
+                   root == JSON_ARRAY ? "array" : "object");
 }
 
-tn_status tn_json_load(const char *what, const char *path, json_t **out, tn_error *err) {
+tn_status tn_json_load(const char *what, const char *path, json_type root, json_t **out, tn_error *err) {
     tn_fmap map;
     *out = NULL;
     tn_status s = tn_fmap_open(&map, path, err);
     if (s) return s;
-    s = parse(&map, what, path, out, err);
+    s = parse(&map, what, path, root, out, err);
     tn_fmap_close(&map);
     return s;
 }

@@ -115,7 +115,7 @@ static tn_status open_listed(tn_checkpoint *c, const char *dir, const char *inde
 
 static tn_status open_index(tn_checkpoint *c, const char *dir, const char *index, tn_error *err) {
     json_t *root;
-    tn_status s = tn_json_load(TN_ST_WHAT, index, &root, err);
+    tn_status s = tn_json_load(TN_ST_WHAT, index, JSON_OBJECT, &root, err);
     if (s) return s;
     json_t *map = json_object_get(root, "weight_map"), *seen = json_object();
     if (!json_is_object(map))

@@ -89,7 +89,11 @@ def renamed(tensors, names):
 
 
 def mixtral_form(tensors, config):
-    names = [("mlp.gate.", "block_sparse_moe.gate."), ("mlp.router.", "block_sparse_moe.gate."), ("mlp.experts", "block_sparse_moe.experts")]
+    names = [
+        ("mlp.gate.", "block_sparse_moe.gate."),
+        ("mlp.router.", "block_sparse_moe.gate."),
+        ("mlp.experts", "block_sparse_moe.experts"),
+    ]
     return renamed(each_expert(tensors, "w1", "w3", "w2"), names)
 
 

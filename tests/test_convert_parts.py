@@ -125,6 +125,78 @@ def test_sentencepiece_json(folder):
         check(found == expected, f"byte fallback: {text!r} gives {found}, expected {expected}")
 
 
+# ---- WordPiece and pooling ------------------------------------------------------------------------------------------
+
+
+def bert():
+    return next(checkpoints.Checkpoint.of(case) for case in checkpoints.cases() if case.name == "bert")
+
+
+def test_wordpiece(folder):
+    """A tokenizer.json, and a vocab.txt alone, cut as `tokenizers` does."""
+    checkpoint = bert()
+    tokenizer, config = checkpoints.wordpiece(checkpoint.n_vocab)
+    lines = "".join(f"{text}\n" for text in tokenizer["model"]["vocab"])
+    cased = json.loads(json.dumps(tokenizer))
+    cased["normalizer"]["lowercase"] = False
+    alone = {"tokenizer.json": None, "vocab.txt": lines}
+    for what, model, files in (
+        ("tokenizer.json", tokenizer, {}),
+        ("one with letters as they are", cased, {"tokenizer.json": cased}),
+        ("vocab.txt", tokenizer, alone),
+        ("vocab.txt, other ends of lines", tokenizer, alone | {"vocab.txt": lines.rstrip("\n").replace("\n", "\r\n")}),
+        ("vocab.txt, letters as they are", cased, alone | {"tokenizer_config.json": config | {"do_lower_case": False}}),
+    ):
+        reference = tokenizers.Tokenizer.from_str(json.dumps(model))
+        keys, said = convert(checkpoint.write(folder, files=files))
+        check(keys and keys[K + "model"] == "bert", f"{what}: {said if not keys else keys[K + 'model']}")
+        for text in ("The cat, eating.", "H\u00c9 h\u00e9 caf\u00e9", "\u65e5\u65e5the \u672c", "  a\tthing [MASK] x", "nothing"):
+            command = [tiny.tern(), "tokenize", "-m", folder.parent / "out.gguf"]
+            done = subprocess.run(command, input=text.encode(), capture_output=True)
+            found, expected = done.stdout.decode().split(), [str(i) for i in reference.encode(text).ids]
+            check(found == expected, f"{what}: {text!r} gives {found}, expected {expected}")
+    keys, said = convert(checkpoint.write(folder, files=alone | {"vocab.txt": lines + "more\n" * 19}))
+    check(not keys and "more lines" in said, f"a vocab.txt that is too long: {said if not keys else 'accepted'}")
+
+
+def test_pooling(folder):
+    """What sentence-transformers writes beside an encoder, in the folder that modules.json names or in the usual one."""
+    checkpoint = bert()
+
+    def found(config, place="1_Pooling", modules=None):
+        files = {} if modules is None else {"modules.json": modules}
+        checkpoint.write(folder, files={"modules.json": None} | files)
+        (folder / place).mkdir(exist_ok=True)
+        (folder / place / "config.json").write_text(json.dumps(config))
+        keys, said = convert(folder)
+        (folder / place / "config.json").unlink()
+        return keys.get("bert.pooling_type") if keys else said
+
+    modes = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "lasttoken": "pooling_mode_lasttoken"}
+    for number, (name, old) in enumerate(modes.items(), 1):
+        check(found({mode: mode == old for mode in modes.values()}) == number, f"pooling: {old}")
+        check(found({"pooling_mode": name}) == number, f"pooling: {name}")
+
+    def modules(path):
+        places = {"Transformer": "", "Pooling": path, "Normalize": "2_Normalize"}
+        return [{"path": place, "type": f"sentence_transformers.models.{kind}"} for kind, place in places.items()]
+
+    check(found({"pooling_mode": "cls"}, "other", modules("other")) == 2, "pooling: the folder of modules.json")
+    dense = modules("1_Pooling") + [{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]
+    checkpoint.write(folder, files={"modules.json": dense})
+    command = [tiny.tern(), "convert", folder, folder.parent / "out.gguf"]
+    said = subprocess.run(command, capture_output=True, text=True).stderr
+    check("'Dense' is not converted" in said and "Normalize" not in said, f"a module that has no place: {said}")
+    keys, said = convert(checkpoint.write(folder, files={"modules.json": None}))
+    check(keys and "bert.pooling_type" not in keys, f"without pooling: {said if not keys else 'has one'}")
+    for what, said in (
+        ("max", found({"pooling_mode_max_tokens": True})),
+        ("two", found({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True})),
+        ("outside", found({"pooling_mode": "cls"}, modules=modules("../other"))),
+    ):
+        check("pooling" in str(said) and "error" in str(said), f"pooling: {what}: {said}")
+
+
 # ---- Special tokens, templates, sampling ----------------------------------------------------------------------------
 
 

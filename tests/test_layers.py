@@ -80,7 +80,9 @@ TOKENIZER_TABLES = {
     "src/convert/vocab_json.c",
     "src/convert/vocab_pre.c",
     "src/convert/vocab_special.c",
+    "src/convert/vocab_wordpiece.c",
     "src/convert/vocab_spm.c",
+    "src/convert/vocab_wordpiece.c",
 }
 
 # Mutable variables that the design allows. None: the table of kernels is in the model that was opened.

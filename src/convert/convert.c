@@ -19,18 +19,18 @@ const char *tn_convert_path(tn_converter *c, const char *name) {
     return n > 0 && (size_t)n < sizeof path ? tn_arena_strdup(&c->arena, path, (size_t)n) : NULL;
 }
 
-tn_status tn_convert_json(tn_converter *c, const char *name, json_t **out) {
+tn_status tn_convert_json(tn_converter *c, const char *name, json_type root, json_t **out) {
     *out = NULL;
     const char *path = tn_convert_path(c, name);
     if (!path) return tn_convert_no_memory(c);
-    return access(path, F_OK) == 0 ? tn_json_load(TN_CONVERT_WHAT, path, out, c->err) : TN_OK;
+    return access(path, F_OK) == 0 ? tn_json_load(TN_CONVERT_WHAT, path, root, out, c->err) : TN_OK;
 }
 
 static tn_status read_configs(tn_converter *c) {
     tn_status s;
-    if ((s = tn_convert_json(c, "config.json", &c->config)) ||
-        (s = tn_convert_json(c, "tokenizer_config.json", &c->tokenizer_config)) ||
-        (s = tn_convert_json(c, "generation_config.json", &c->generation_config)))
+    if ((s = tn_convert_json(c, "config.json", JSON_OBJECT, &c->config)) ||
+        (s = tn_convert_json(c, "tokenizer_config.json", JSON_OBJECT, &c->tokenizer_config)) ||
+        (s = tn_convert_json(c, "generation_config.json", JSON_OBJECT, &c->generation_config)))
         return s;
     if (!c->config) return tn_fail(c->err, TN_ERR_IO, TN_CONVERT_WHAT, c->dir, "there is no config.json");
     json_t *text = json_object_get(c->config, "text_config"); /* of models that also see or hear */
@@ -73,8 +73,9 @@ static tn_status run(tn_converter *c, const char *out) {
     choose_type(c);
     if (!(c->writer = tn_gguf_writer_new(out))) return tn_convert_no_memory(c);
     tn_gguf_set_text(c->writer, "general.architecture", c->arch.name, strlen(c->arch.name));
-    if ((s = tn_convert_read_hparams(c)) || (s = tn_convert_require(c)) || (s = tn_convert_write_pooling(c)) ||
-        (s = tn_convert_plan_tensors(c)) || (s = tn_convert_write_general(c)) || (s = tn_convert_write_card(c)) ||
+    if ((s = tn_convert_read_hparams(c)) || (s = tn_convert_require(c)) ||
+        (s = tn_convert_write_pooling(c)) || (s = tn_convert_plan_tensors(c)) ||
+        (s = tn_convert_write_general(c)) || (s = tn_convert_write_card(c)) ||
         (s = tn_convert_write_tokenizer(c)) || (s = tn_gguf_begin(c->writer, NULL, c->err)) ||
         (s = tn_convert_write_tensors(c)))
         return s;

@@ -65,8 +65,8 @@ tn_status tn_convert_no_memory(const tn_converter *c);
 /* "DIR/NAME" from the arena; NULL when memory is out. */
 const char *tn_convert_path(tn_converter *c, const char *name);
 
-/* The JSON file of that name, NULL where there is none. */
-tn_status tn_convert_json(tn_converter *c, const char *name, json_t **out);
+/* The JSON file of that name, with a root of that kind; NULL where there is none. */
+tn_status tn_convert_json(tn_converter *c, const char *name, json_type root, json_t **out);
 
 /* ---- Sources in the checkpoint's configuration (sources.c) ------------------------------------------------- */
 

@@ -79,9 +79,9 @@ static tn_status read_column(const flow *f, uint64_t row, float *x) {
     tn_status s = tn_scales_find(f->c, source, &scales);
     if (s || (s = tn_convert_whole(f->c, &at, f->job->part->rows, &first))) return s;
     if (first >= t->n_elems || f->row_len - 1 > (t->n_elems - 1 - first) / width)
-        return TN_BAD(f->c, "tensor '%s': row %llu is made of %llu elements from %llu on, of %llu", f->job->name,
-                      (unsigned long long)row, (unsigned long long)f->row_len, (unsigned long long)first,
-                      (unsigned long long)t->n_elems);
+        return TN_BAD(f->c, "tensor '%s': row %llu is made of %llu elements from %llu on, of %llu",
+                      f->job->name, (unsigned long long)row, (unsigned long long)f->row_len,
+                      (unsigned long long)first, (unsigned long long)t->n_elems);
     for (uint64_t k = 0; k < f->row_len; k++) {
         tn_floats_read(t->type, t->data + (first + k * width) * tn_st_type_bytes(t->type), 1, &x[k]);
         if (scales.data) tn_scales_apply(&scales, first / width + k, first % width, 1, &x[k]);

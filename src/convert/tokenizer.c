@@ -104,7 +104,7 @@ tn_status tn_convert_write_tokenizer(tn_converter *c) {
     json_t *tokenizer;
     const char *model = tn_convert_path(c, "tokenizer.model"), *lines = tn_convert_path(c, "vocab.txt");
     if (!model || !lines) return tn_convert_no_memory(c);
-    tn_status s = tn_convert_json(c, "tokenizer.json", &tokenizer);
+    tn_status s = tn_convert_json(c, "tokenizer.json", JSON_OBJECT, &tokenizer);
     if (!s) s = write_all(c, model, lines, tokenizer);
     json_decref(tokenizer);
     return s;

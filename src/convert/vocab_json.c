@@ -199,12 +199,10 @@ tn_status tn_vocab_read_json(tn_converter *c, const json_t *tokenizer, tn_hf_voc
         return TN_NOT_KNOWN(c, "tokenizer.json: model type '%s', expected BPE or WordPiece with a vocabulary",
                             json_is_string(type) ? json_string_value(type) : "");
     tn_status s;
-    if ((s = read_tokens(c, vocab, v)) ||
-        (s = read_added(c, json_object_get(tokenizer, "added_tokens"), v)))
+    if ((s = read_tokens(c, vocab, v)) || (s = read_added(c, json_object_get(tokenizer, "added_tokens"), v)))
         return s;
     if (words) return tn_vocab_mark_words(c, v);
-    if ((s = read_merges(c, json_object_get(model, "merges"), v)))
-        return s;
+    if ((s = read_merges(c, json_object_get(model, "merges"), v))) return s;
     if (json_is_true(json_object_get(model, "byte_fallback"))) return read_marked(c, tokenizer, v);
     v->model = "gpt2";
     v->pre = c->options->pre;

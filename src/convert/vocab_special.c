@@ -237,7 +237,7 @@ static tn_status write_chat_template(tn_converter *c) {
     if (own && !json_is_null(own)) return TN_OK;
     if (access(path, F_OK) == 0) return write_template_file(c, path);
     json_t *file;
-    tn_status s = tn_convert_json(c, "chat_template.json", &file);
+    tn_status s = tn_convert_json(c, "chat_template.json", JSON_OBJECT, &file);
     own = json_object_get(file, "chat_template");
     if (!s && json_is_string(own))
         tn_gguf_set_text(c->writer, "tokenizer.chat_template", json_string_value(own),

@@ -143,7 +143,7 @@ static tn_status choose_model(spm *p, tn_str charsmap) {
 static tn_status add_tokens_json(spm *p) {
     json_t *added, *id;
     const char *text;
-    tn_status s = tn_convert_json(p->c, "added_tokens.json", &added);
+    tn_status s = tn_convert_json(p->c, "added_tokens.json", JSON_OBJECT, &added);
     if (s || !added) return s;
     json_object_foreach(added, text, id) {
         const uint64_t i = json_is_integer(id) ? (uint64_t)json_integer_value(id) : UINT64_MAX;

@@ -51,8 +51,7 @@ static tn_status read_lines(tn_converter *c, const char *data, size_t size, tn_h
         size_t n = end ? (size_t)(end - line) : size - at;
         at += n + 1;
         if (n && line[n - 1] == '\r') n--;
-        if (id >= v->n)
-            return TN_BAD(c, "vocab.txt: more lines than the %u tokens of config.json", v->n);
+        if (id >= v->n) return TN_BAD(c, "vocab.txt: more lines than the %u tokens of config.json", v->n);
         v->texts[id] = (tn_str){tn_arena_strdup(&c->arena, line, n), n};
         if (!v->texts[id].ptr) return tn_convert_no_memory(c);
         v->types[id] = is_special(c, v->texts[id]) ? TN_TOKEN_CONTROL : TN_TOKEN_NORMAL;
