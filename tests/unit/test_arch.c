@@ -155,7 +155,7 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
         {6, "  kind: {key: kind, type: choice, values: [yes, no], hf: {}}", ":7:58", "empty mapping"},
         {9, "  table: {name: t, shape: [n_embd], hf: {add: 1}}", ":10:41", "either 'name' or 'values'"},
         {9, "  table: {name: t, shape: [n_embd], hf: {name: a, values: j}}", ":10:41", "either"},
-        {9, "  table: {name: t, shape: [n_embd], hf: {name: a, rows: r, transpose: true}}", ":10:41",
+        {9, "  table: {name: t, shape: [n_embd], hf: {name: a, permute: 1, transpose: true}}", ":10:41",
          "transpose"},
         {9, "  table: {name: t, shape: [n_embd], hf: {name: a, flip: 1}}", ":10:51", "unknown field 'flip'"},
         {19, "  - logits: {weight: table}\nhf: {classes: [A]}", ":21:5", "missing classes or n_vocab"},
