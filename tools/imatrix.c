@@ -9,7 +9,7 @@
 
 static const char help[] = "usage: tern imatrix -m M.gguf -f TEXT -o OUT.gguf [options]\n"
                            "Writes an importance matrix: for each column of the weights the sum of the\n"
-                           "squares of what it is multiplied by. tern quantize --imatrix reads it.\n"
+                           "squares of what it is multiplied by. tern quantize reads it.\n"
                            "\n"
                            "  -m, --model FILE    the model, best in F16, BF16 or F32\n"
                            "  -f, --file FILE     the text; - is standard input\n"
