@@ -83,9 +83,9 @@ def heavy_source(path):
     write_f16(path, "llama", metadata, tensors)
 
 
-def llama_quantize(source, target, file_type, threads, imatrix):
+def llama_quantize(source, target, file_type, threads, imatrix, pure=True):
     params = llama_cpp.llama_model_quantize_default_params()
-    params.ftype, params.nthread, params.pure = file_type, threads, True
+    params.ftype, params.nthread, params.pure = file_type, threads, pure
     if imatrix:
         values = {t.name.removesuffix(".in_sum2"): np.ascontiguousarray(t.data.reshape(-1)) for t in gguf.GGUFReader(imatrix).tensors
                   if t.name.endswith(".in_sum2")}  # fmt: skip
@@ -96,7 +96,7 @@ def llama_quantize(source, target, file_type, threads, imatrix):
         params.imatrix = ctypes.cast(entries, ctypes.POINTER(llama_cpp.llama_model_imatrix_data))
     callback = llama_cpp.llama_log_callback(lambda level, text, user: None)
     llama_cpp.llama_log_set(callback, None)
-    sys.exit(llama_cpp.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.byref(params)))
+    return llama_cpp.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.byref(params))
 
 
 def write_importance(path, source):
@@ -183,7 +183,7 @@ def main():
         return
     if sys.argv[1:2] == ["--peer"]:
         source, target, file_type, threads, *imatrix = sys.argv[2:]
-        llama_quantize(source, target, int(file_type), int(threads), imatrix[0] if imatrix else None)
+        sys.exit(llama_quantize(source, target, int(file_type), int(threads), imatrix[0] if imatrix else None))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tern", default=pathlib.Path(__file__).resolve().parent.parent / "build" / "tern")
     parser.add_argument("--models", type=pathlib.Path, default=pathlib.Path.home() / ".cache" / "tern")
