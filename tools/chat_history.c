@@ -1,10 +1,10 @@
 #include "chat_history.h"
 
 #ifdef TERN_HAVE_EDIT
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,6 +42,24 @@ static FILE *open_file(bool to_write) {
     return file;
 }
 
+/* Line by line, as plain text: what libedit itself reads and writes is encoded, and it reads past its buffer where the code is bad. */
+static void read_lines(History *lines, FILE *file) {
+    HistEvent event;
+    char *line = NULL;
+    size_t cap = 0;
+    while (getline(&line, &cap, file) > 0) history(lines, &event, H_ENTER, line);
+    free(line);
+}
+
+static void write_lines(History *lines, FILE *file) {
+    HistEvent event;
+    for (int more = history(lines, &event, H_LAST); more >= 0; more = history(lines, &event, H_PREV)) {
+        const size_t n = strlen(event.str);
+        fputs(event.str, file);
+        if (n == 0 || event.str[n - 1] != '\n') fputc('\n', file);
+    }
+}
+
 History *tn_history_open(void) {
     HistEvent event;
     History *lines = history_init();
@@ -50,9 +68,7 @@ History *tn_history_open(void) {
     history(lines, &event, H_SETUNIQUE, 1);
     FILE *file = open_file(false);
     if (!file) return lines;
-    char name[32]; /* libedit reads by name alone */
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fileno(file));
-    history(lines, &event, H_LOAD, name);
+    read_lines(lines, file);
     fclose(file);
     return lines;
 }
@@ -62,7 +78,7 @@ void tn_history_add(History *lines, const char *line) {
     history(lines, &event, H_ENTER, line);
     FILE *file = open_file(true);
     if (!file) return;
-    history(lines, &event, H_SAVE_FP, file);
+    write_lines(lines, file);
     fclose(file);
 }
 

@@ -1,6 +1,7 @@
 #include "chat_input.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,8 @@ static const char block_mark[] = "\"\"\"", continued_prompt[] = "... ";
 
 #ifdef TERN_HAVE_EDIT
 
+enum { SIGNAL_CHECK_MS = 200 };
+
 static volatile sig_atomic_t redraw; /* a handler takes no argument */
 
 static void on_redraw(int signal_number) {
@@ -56,6 +59,12 @@ static char *show_prompt(EditLine *edit) {
     return ((tn_input *)input)->prompt;
 }
 
+/* Until there is something to read, or a signal: one that comes just before the wait does not end it, but is seen a moment later. */
+static bool wait_for_key(void) {
+    struct pollfd keys = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&keys, 1, SIGNAL_CHECK_MS) > 0;
+}
+
 /* One character, in the locale's encoding; a byte that begins none is U+FFFD. A signal that interrupts gives the line up. */
 static int read_character(EditLine *edit, wchar_t *out) {
     void *client = NULL;
@@ -64,17 +73,16 @@ static int read_character(EditLine *edit, wchar_t *out) {
     tn_input *input = client;
     for (;;) {
         char byte;
-        const ssize_t n = read(STDIN_FILENO, &byte, 1);
-        if (n == 0) return 0;
-        if (n < 0 && errno != EINTR) return -1;
-        if (n < 0 && tn_cli_interrupted()) {
+        const bool ready = wait_for_key();
+        if (tn_cli_interrupted()) {
             input->interrupted = true;
             return -1;
         }
-        if (n < 0) {
-            if (redraw) draw_again(edit);
-            continue;
-        }
+        if (redraw) draw_again(edit);
+        const ssize_t n = ready ? read(STDIN_FILENO, &byte, 1) : -1;
+        if (n == 0) return 0;
+        if (n < 0 && ready && errno != EINTR) return -1;
+        if (n < 0) continue;
         const size_t used = mbrtowc(out, &byte, 1, &state);
         if (used == (size_t)-2) continue;
         if (used == (size_t)-1) *out = 0xFFFD;
@@ -111,6 +119,8 @@ static bool has_editor(const tn_input *input) {
 static tn_input_result edit_line(tn_input *input, const char *initial, const char **line, size_t *n) {
     int count = 0;
     input->interrupted = false;
+    if (redraw) el_resize(input->edit); /* since the last line; there is nothing to draw again yet */
+    redraw = 0;
     tn_input_hush(input, true); /* else a Ctrl-D between prompt and editing would be the kernel's, and lost */
     if (initial) el_push(input->edit, initial);
     *line = el_gets(input->edit, &count);
