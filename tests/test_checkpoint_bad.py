@@ -285,6 +285,28 @@ def values(folder):
     return {k: f.contents() for k, f in reader.fields.items() if k.startswith("llama.") or k.startswith("tokenizer.ggml.e")}
 
 
+def test_experts(folder):
+    cases = {case.name: case for case in checkpoints.cases()}
+    parts = {
+        "mixtral": "model.layers.1.block_sparse_moe.experts.3.w1.weight",
+        "gpt-oss": "model.layers.1.mlp.experts.gate_up_proj",
+        "granitemoe": "model.layers.1.block_sparse_moe.input_linear.weight",
+        "deepseek2": "model.layers.1.self_attn.kv_b_proj.weight",
+    }
+    for name, part in parts.items():
+        checkpoint = checkpoints.Checkpoint.of(cases[name])
+        plain = {key: (array, "F32") for key, array in checkpoint.tensors.items()}
+        array = checkpoint.tensors[part]
+        others = {key: value for key, value in plain.items() if key != part}
+        expect_error(f"{name}: {part} missing", checkpoint.write(folder, tensors=others))
+        for what, changed in (("with a row too few", array[..., :-1, :]), ("a vector", array.ravel()), ("empty", array[:0])):
+            some = others | {part: (changed, "F32")}
+            expect_error(f"{name}: {part} {what}", checkpoint.write(folder, tensors=some))
+    checkpoint = checkpoints.Checkpoint.of(cases["mixtral"])
+    for change in ({"num_local_experts": 7}, {"num_local_experts": 2**40}, {"num_local_experts": None}, {"num_experts_per_tok": 9}):
+        expect_error(f"mixtral with {change}", checkpoint.write(folder, config=change))
+
+
 def test_old_forms(folder):
     """Configurations as they were written before transformers 5 say the same."""
     scaling = {"rope_type": "linear", "factor": 4.0}
@@ -371,7 +393,7 @@ def test_in_the_way(folder):
 
 
 def main():
-    for test in (test_files, test_right, test_index, test_config, test_old_forms, test_tokenizer, test_in_the_way):
+    for test in (test_files, test_right, test_index, test_config, test_experts, test_old_forms, test_tokenizer, test_in_the_way):
         with tempfile.TemporaryDirectory() as name:
             try:
                 test(pathlib.Path(name) / "checkpoint")
