@@ -1,7 +1,8 @@
 /* tern: run language models on the CPU you have.
  *
- * The one public header. Three handles: a model (a file, read-only, shared by any number of threads), a session
- * (one sequence of tokens and its cache, used by one thread at a time) and a generator (text from a session).
+ * The one public header. The handles: a model (a file, read-only, shared by any number of threads), a session (one
+ * sequence of tokens and its cache, used by one thread at a time), a generator (text from a session), a template (what
+ * makes a prompt of messages, shared as a model is) and a chat (a conversation over a session).
  *
  * Conventions
  *   Every function that can fail returns tern_status and takes a tern_error, which may be NULL. On failure the
