@@ -142,7 +142,7 @@ static int print_table(json_t *results) {
         size_t i = 0;
         for (; key[i] && i + 1 < sizeof words; i++) words[i] = (char)(key[i] == '_' ? ' ' : key[i]);
         words[i] = '\0';
-        printf("%-26s", words);
+        printf("%-28s", words);
         print_value(value, json_object_get(results, error_key));
     }
     return TN_EXIT_DONE;
