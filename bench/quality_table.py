@@ -6,8 +6,9 @@
 
 SOURCE is a file of F16, BF16 or F32 (bench/float_weights.py makes one of a quantized model). Each mix of --types is made by tern
 quantize, and so is a recipe for each size of --targets (bits a weight), by squared error and (with --calibrate) automatic; all with
-an importance matrix of --calibrate if that is given. --peer adds llama.cpp's quantization of the same file by the same names, with the same matrix. All files are measured by
-tern eval on TEXT. --speed adds decode tokens/s (tern bench), which needs a machine that does nothing else.
+an importance matrix of --calibrate if that is given. --peer adds llama.cpp's quantization of the same file by the same names, with
+the same matrix. All files are measured by tern eval on TEXT. --speed adds decode tokens/s (tern bench), which needs a machine that
+does nothing else.
 
 --peer requires (bench only, not part of the tests): llama-cpp-python==0.3.36 gguf==0.19.0 numpy.
 """

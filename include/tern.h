@@ -560,9 +560,8 @@ typedef struct tern_quantized_tensor {
  * belongs to no layer. */
 typedef struct tern_quantize_candidate {
     const char *type;
-    uint64_t n_bytes; /* of the group */
-    double
-        divergence; /* of the model with this group alone made of the type, from the model as it is: mean, in nats */
+    uint64_t n_bytes;  /* of the group */
+    double divergence; /* of the model with this group alone made of the type from the model itself: nats */
 } tern_quantize_candidate;
 
 typedef struct tern_quantize_group {
@@ -614,8 +613,9 @@ typedef struct tern_quantized {
 
 TERN_API void tern_quantize_options_defaults(tern_quantize_options *options);
 
-/* Exactly one of type, recipe and target_bpw is set. Writes `out` (with several shards OUT-00001-of-0000N.gguf and so on) from the model file `in`. It appears whole or not at all,
- * and never in the place of the input. A weight that is not finite is an error. *result may be NULL. */
+/* Writes `out` (with several shards OUT-00001-of-0000N.gguf and so on) from the model file `in`. It appears whole or not at all,
+ * and never in the place of the input. Exactly one of type, recipe and target_bpw is set. A weight that is not finite is an error.
+ * *result may be NULL. */
 TERN_API tern_status tern_quantize(const char *in, const char *out, const tern_quantize_options *options,
                                    tern_quantized *result, tern_error *err);
 

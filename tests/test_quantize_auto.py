@@ -103,7 +103,7 @@ class Auto(unittest.TestCase):
     def test_divergences_are_those_of_files_with_one_group_quantized(self):
         groups, _, expected = self.auto(self.source, "--target-bpw", 6)
         self.assertEqual(len(groups), 3 * 7 + 1)
-        self.assertAlmostEqual(expected, sum(d for cells in groups.values() for mark, _, d in cells if mark), delta=0.01 * expected + 1e-5)
+        self.assertAlmostEqual(expected, sum(d for cells in groups.values() for mark, _, d in cells if mark), delta=0.01 * expected)
         ids = list(map(int, run("tokenize", "-m", self.source, "--no-special", text=TEXT).split()))
         self.assertGreater(len(ids), 2 * N_CTX * N_CHUNKS)
         step = (len(ids) - N_CTX) // (N_CHUNKS - 1)
@@ -149,7 +149,7 @@ class Auto(unittest.TestCase):
                     best = min(best, sum(v[i] for v, i in zip(values, picks)))
             kinds = self.chosen(groups)
             self.assertLessEqual(fixed + sum(self.group_bytes(name, kinds[name]) for name in names), target)
-            self.assertLess(expected, 1.01 * best)
+            self.assertLess(expected, 1.02 * best)  # figures have three digits
 
     def test_what_matters_gets_more_bits(self):
         # The weights are alike, so their own errors are too: a small norm before them hides those of one layer, a large one brings

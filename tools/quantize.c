@@ -157,7 +157,7 @@ static int quantize(const tn_options *o, const tn_text *text) {
     tn_progress_clear();
     if (status != TERN_OK) return tn_cli_fail_library(&err);
     if (o->automatic && ui.groups) {
-        fprintf(ui.groups, "divergence expected %.5f (the sum of those marked)\n", sum.divergence);
+        fprintf(ui.groups, "divergence expected %.4g (the sum of those marked)\n", sum.divergence);
         fputs(sum.recipe, ui.groups);
     } else if (o->verbose) {
         fputs(sum.recipe, stderr);
