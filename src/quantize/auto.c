@@ -133,6 +133,27 @@ static tn_status list_candidates(const planner *p, uint32_t group, tn_error *err
     return s;
 }
 
+static uint64_t smallest(const tn_auto_group *g) {
+    uint64_t least = g->candidates[0].n_bytes;
+    for (uint32_t i = 1; i < g->n_candidates; i++)
+        if (g->candidates[i].n_bytes < least) least = g->candidates[i].n_bytes;
+    return least;
+}
+
+/* What the target leaves when each group is made of its smallest candidate. */
+static tn_status bytes_left(const planner *p, uint64_t *left, tn_error *err) {
+    const uint64_t target = tn_plan_target(p->request->file, p->request->plan->recipe);
+    uint64_t least = 0;
+    for (uint64_t i = 0; i < p->n_items; i++)
+        if (p->group_of[i] == NO_GROUP) least += p->items[i].n_bytes;
+    for (uint32_t g = 0; g < p->n_groups; g++) least += smallest(&p->groups[g]);
+    *left = target - least;
+    if (least <= target) return TN_OK;
+    return tn_fail(err, TN_ERR_ARG, WHAT, p->path,
+                   "the target is %" PRIu64 " bytes of tensors, but the smallest types need %" PRIu64, target,
+                   least);
+}
+
 /* ---- Measurements ---- */
 
 /* The tensors of the group whose type changes, in one piece of memory. */
@@ -176,10 +197,7 @@ static tn_status measure_all(const planner *p, tn_error *err) {
     const tn_auto_request *r = p->request;
     uint64_t total = 0, done = 0;
     tn_status s = TN_OK;
-    for (uint32_t g = 0; s == TN_OK && g < p->n_groups; g++) {
-        s = list_candidates(p, g, err);
-        total += p->groups[g].n_candidates;
-    }
+    for (uint32_t g = 0; g < p->n_groups; g++) total += p->groups[g].n_candidates;
     for (uint32_t g = 0; s == TN_OK && g < p->n_groups; g++) {
         for (uint32_t i = 0; s == TN_OK && i < p->groups[g].n_candidates; i++) {
             s = measure(p, g, &p->groups[g].candidates[i], err);
@@ -192,13 +210,6 @@ static tn_status measure_all(const planner *p, tn_error *err) {
 }
 
 /* ---- The choice ---- */
-
-static uint64_t smallest(const tn_auto_group *g) {
-    uint64_t least = g->candidates[0].n_bytes;
-    for (uint32_t i = 1; i < g->n_candidates; i++)
-        if (g->candidates[i].n_bytes < least) least = g->candidates[i].n_bytes;
-    return least;
-}
 
 /* What a candidate costs beside the group's smallest, rounded up, so that no sum of costs is too small. */
 static uint64_t cost(const tn_auto_group *g, uint32_t candidate, uint64_t unit) {
@@ -237,22 +248,6 @@ static tn_status choose(const planner *p, uint64_t left, double *divergence, tn_
     return TN_OK;
 }
 
-static tn_status share(const planner *p, double *divergence, tn_error *err) {
-    const uint64_t target = tn_plan_target(p->request->file, p->request->plan->recipe);
-    uint64_t least = 0;
-    for (uint64_t i = 0; i < p->n_items; i++)
-        if (p->group_of[i] == NO_GROUP) least += p->items[i].n_bytes;
-    for (uint32_t g = 0; g < p->n_groups; g++) least += smallest(&p->groups[g]);
-    if (least > target)
-        return tn_fail(err, TN_ERR_ARG, WHAT, p->path,
-                       "the target is %" PRIu64 " bytes of tensors, but the smallest types need %" PRIu64,
-                       target, least);
-    tn_status s = choose(p, target - least, divergence, err);
-    for (uint32_t g = 0; s == TN_OK && g < p->n_groups; g++)
-        s = give(p, p->items, g, &p->groups[g].candidates[p->groups[g].chosen], err);
-    return s;
-}
-
 tn_status tn_plan_auto(const tn_auto_request *request, tn_arena *arena, tn_plan_item *items,
                        tn_auto_result *out, tn_error *err) {
     planner p = {.request = request,
@@ -268,8 +263,13 @@ tn_status tn_plan_auto(const tn_auto_request *request, tn_arena *arena, tn_plan_
     memcpy(p.trial, items, p.n_items * sizeof *items);
     *out = (tn_auto_result){.groups = p.groups};
     tn_status s = make_groups(&p, err);
+    for (uint32_t g = 0; s == TN_OK && g < p.n_groups; g++) s = list_candidates(&p, g, err);
+    uint64_t left = 0;
+    if (s == TN_OK) s = bytes_left(&p, &left, err);
     if (s == TN_OK) s = measure_all(&p, err);
-    if (s == TN_OK) s = share(&p, &out->divergence, err);
+    if (s == TN_OK) s = choose(&p, left, &out->divergence, err);
+    for (uint32_t g = 0; s == TN_OK && g < p.n_groups; g++)
+        s = give(&p, items, g, &p.groups[g].candidates[p.groups[g].chosen], err);
     out->n_groups = p.n_groups;
     return s;
 }
