@@ -5,9 +5,10 @@
                          [-c 512] [-t N] [--tern build/tern] [-o TABLE.md] [--svg CHART.svg]
 
 SOURCE is a file of F16, BF16 or F32 (bench/float_weights.py makes one of a quantized model). Each mix of --types is made by tern
-quantize, and so is a recipe for each size of --targets (bits a weight); all with an importance matrix of --calibrate if that is
-given. --peer adds llama.cpp's quantization of the same file by the same names, with the same matrix. All files are measured by
-tern eval on TEXT. --speed adds decode tokens/s (tern bench), which needs a machine that does nothing else.
+quantize, and so is a recipe for each size of --targets (bits a weight), by squared error and (with --calibrate) automatic; all with
+an importance matrix of --calibrate if that is given. --peer adds llama.cpp's quantization of the same file by the same names, with
+the same matrix. All files are measured by tern eval on TEXT. --speed adds decode tokens/s (tern bench), which needs a machine that
+does nothing else.
 
 --peer requires (bench only, not part of the tests): llama-cpp-python==0.3.36 gguf==0.19.0 numpy.
 """
@@ -25,7 +26,7 @@ FILE_TYPES = {"Q8_0": 7, "Q6_K": 18, "Q5_K_M": 17, "Q5_K_S": 16, "Q4_K_M": 15, "
               "Q3_K_L": 13, "Q3_K_M": 12, "Q3_K_S": 11, "IQ3_S": 26, "IQ3_XXS": 23, "Q2_K": 10}  # fmt: skip
 LADDER = "[Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0]"  # 32-wide types too
 WIDTH, HEIGHT, MARGIN = 720, 440, 60
-COLOURS = {"tern": "#1f5fbf", "target": "#c0392b", "llama.cpp": "#7f8c8d"}
+COLOURS = {"tern": "#1f5fbf", "target": "#c0392b", "auto": "#1e8449", "llama.cpp": "#7f8c8d"}
 
 
 def tern(args, *words):
@@ -77,8 +78,9 @@ def rows(args, folder):
     for bits in args.targets:
         recipe = folder / "recipe.yaml"
         recipe.write_text(f"target_bpw: {bits}\nladder: {LADDER}\n")
-        tern(args, "quantize", args.source, made, "--recipe", recipe, "-t", args.threads, "-q", *more)
-        out.append(measure(args, "target", f"{bits} bits", made, base))
+        for who, how in [("target", [])] + [("auto", ["--auto", "-f", args.calibrate])] * bool(args.calibrate):
+            tern(args, "quantize", args.source, made, "--recipe", recipe, "-t", args.threads, "-q", *more, *how)
+            out.append(measure(args, who, f"{bits} bits", made, base))
     return whole, out
 
 

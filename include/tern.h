@@ -557,11 +557,29 @@ typedef struct tern_quantized_tensor {
     uint64_t n_elements, from_bytes, n_bytes;
 } tern_quantized_tensor;
 
+/* Automatic recipes: what a type does to the model, for a group of tensors: those of one role in a third of the layers, or one that
+ * belongs to no layer. */
+typedef struct tern_quantize_candidate {
+    const char *type;
+    uint64_t n_bytes;  /* of the group */
+    double divergence; /* of the model with this group alone made of the type from the model itself: nats */
+} tern_quantize_candidate;
+
+typedef struct tern_quantize_group {
+    const char *pattern;              /* of the tensors' names: printable */
+    bool layered;                     /* else one tensor that belongs to no layer */
+    uint32_t first_layer, last_layer; /* both included */
+    uint32_t n_tensors;
+    uint64_t n_elements;
+    const tern_quantize_candidate *candidates;
+    size_t n_candidates, chosen;
+} tern_quantize_group;
+
 typedef struct tern_quantize_options {
     size_t size;
-    const char *type;                  /* a mix of types: "Q4_K_M"; NULL where there is a recipe */
-    const char *recipe;                /* NULL, or a file with a recipe: docs/QUANTIZE.md */
-    const char *imatrix;               /* NULL, or a file with an importance matrix */
+    const char *type;    /* a mix of types: "Q4_K_M"; NULL where there is a recipe or target_bpw */
+    const char *recipe;  /* NULL, or a file with a recipe: docs/QUANTIZE.md */
+    const char *imatrix; /* NULL, or a file with an importance matrix */
     const tern_tensor_choice *choices; /* n_choices types for single tensors, before all rules */
     size_t n_choices;
     const char *const *overrides; /* n_overrides metadata entries "KEY=VALUE" */
@@ -576,6 +594,14 @@ typedef struct tern_quantize_options {
     /* NULL, or called as the work goes on; false cancels. */
     bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
     void *user;
+    double target_bpw; /* 0, or bits a weight that all tensors share, without type and recipe */
+    /* NULL, or n_text bytes: types under a target (of target_bpw or the recipe) are chosen by how far the model's predictions for
+     * this text move, not by squared error. Of a long text some chunks are used. */
+    const char *text;
+    size_t n_text;
+    void (*group)(void *user, const tern_quantize_group *group); /* NULL, or told of each group and choice */
+    /* NULL, or called after each measurement; false cancels. */
+    bool (*measuring)(void *user, uint64_t done, uint64_t total);
 } tern_quantize_options;
 
 typedef struct tern_quantized {
@@ -583,12 +609,14 @@ typedef struct tern_quantized {
     uint32_t n_fallbacks;                     /* tensors whose rows did not fit the type wanted */
     uint32_t n_shards;                        /* files written; 0 in a dry run */
     char *recipe;                             /* the recipe as applied, YAML; freed with tern_free */
+    double divergence; /* with a text: the sum of the groups' divergences, an estimate for the whole */
 } tern_quantized;
 
 TERN_API void tern_quantize_options_defaults(tern_quantize_options *options);
 
 /* Writes `out` (with several shards OUT-00001-of-0000N.gguf and so on) from the model file `in`. It appears whole or not at all,
- * and never in the place of the input. A weight that is not finite is an error. *result may be NULL. */
+ * and never in the place of the input. Exactly one of type, recipe and target_bpw is set. A weight that is not finite is an error.
+ * *result may be NULL. */
 TERN_API tern_status tern_quantize(const char *in, const char *out, const tern_quantize_options *options,
                                    tern_quantized *result, tern_error *err);
 

@@ -92,6 +92,8 @@ typedef enum tn_option_id {
     TN_OPTION_REASONING,
     TN_OPTION_BASE,
     TN_OPTION_SAVE_BASE,
+    TN_OPTION_AUTO,
+    TN_OPTION_TARGET_BPW,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -123,9 +125,9 @@ typedef struct tn_options {
     tern_kv_type kv;
     double temp, top_p, min_p, repeat_penalty;
     double temp_range, temp_exponent, typical, top_n_sigma, xtc, xtc_threshold, presence_penalty,
-        frequency_penalty, dry, dry_base, mirostat, mirostat_rate;
+        frequency_penalty, dry, dry_base, mirostat, mirostat_rate, target_bpw;
     bool ignore_eos, no_special, no_bos, pin, all, json, csv, raw, no_normalize, tensors, verbose, quiet,
-        dry_run, keep_split, allow_requantize, no_generation_prompt, help, help_sampling;
+        dry_run, keep_split, allow_requantize, no_generation_prompt, automatic, help, help_sampling;
 } tn_options;
 
 static inline bool tn_option_given(const tn_options *options, tn_option_id id) {

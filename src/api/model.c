@@ -58,7 +58,8 @@ tern_status tern_model_open(const char *path, const tern_model_options *options,
     tern_model *model = calloc(1, sizeof *model);
     if (!model)
         return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot open model", path, "out of memory"), &e);
-    const tn_model_options inner = {(tn_open_level)o.level, o.arch_file, o.warn, o.user};
+    const tn_model_options inner = {
+        .level = (tn_open_level)o.level, .arch_file = o.arch_file, .warn = o.warn, .user = o.user};
     tn_status s = tn_model_open(path, &inner, &model->m, &e);
     if (!s && o.level != TERN_OPEN_METADATA) s = open_tokenizer(model, o.pre_tokenizer, &e);
     if (!s && o.level == TERN_OPEN_VOCAB && !model->tok)

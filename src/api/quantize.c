@@ -5,7 +5,7 @@
 
 #include "../quantize/budget.h"
 #include "../quantize/run.h"
-#include "api.h"
+#include "quantize_auto.h"
 
 #define WHAT "cannot quantize"
 
@@ -25,8 +25,16 @@ void tern_quantize_options_defaults(tern_quantize_options *o) {
 }
 
 static tn_status read_recipe(job *j, tn_error *err) {
-    if (!j->o->type == !j->o->recipe)
-        return tn_fail(err, TN_ERR_ARG, WHAT, j->in, "expected either a type or a recipe");
+    const bool has_target = j->o->target_bpw > 0;
+    if ((j->o->type != NULL) + (j->o->recipe != NULL) + has_target != 1)
+        return tn_fail(err, TN_ERR_ARG, WHAT, j->in, "expected either a type, a recipe or a target");
+    if (has_target) {
+        if (j->o->target_bpw > 32)
+            return tn_fail(err, TN_ERR_ARG, WHAT, j->in, "expected at most 32 bits a weight, found %g",
+                           j->o->target_bpw);
+        j->recipe = tn_recipe_of_target(j->o->target_bpw);
+        return TN_OK;
+    }
     return j->o->type ? tn_recipe_builtin(j->o->type, &j->arena, &j->recipe, err)
                       : tn_recipe_load(j->o->recipe, &j->arena, &j->recipe, err);
 }
@@ -48,7 +56,25 @@ static tn_status read_choices(job *j, tn_chosen **out, tn_error *err) {
     return TN_OK;
 }
 
-static tn_status make_plan(job *j, tn_error *err) {
+/* Gives the items that no rule named their types, where the recipe has a target. */
+static tn_status share(job *j, const tn_plan_request *request, tern_quantized *sum, tn_error *err) {
+    if (!j->o->text) return tn_plan_budget(j->file, request, j->imatrix, &j->arena, j->items, err);
+    const tn_auto_request automatic = {
+        .file = j->file,
+        .plan = request,
+        .imatrix = j->imatrix,
+        .n_threads = tn_api_threads(j->o->n_threads),
+        .progress = j->o->measuring,
+        .progress_user = j->o->user,
+    };
+    tn_auto_result found;
+    tn_status s = tn_api_plan_auto(j->o, &automatic, &j->arena, j->items, &found, err);
+    if (s != TN_OK) return s;
+    sum->divergence = found.divergence;
+    return tn_auto_rules(&found, &j->arena, &j->recipe, err);
+}
+
+static tn_status make_plan(job *j, tern_quantized *sum, tn_error *err) {
     tn_chosen *chosen = NULL;
     tn_status s = read_choices(j, &chosen, err);
     if (s != TN_OK) return s;
@@ -60,7 +86,7 @@ static tn_status make_plan(job *j, tn_error *err) {
         .allow_requantize = j->o->allow_requantize,
     };
     s = tn_plan_types(j->file, &request, &j->arena, &j->items, err);
-    return s == TN_OK ? tn_plan_budget(j->file, &request, j->imatrix, &j->arena, j->items, err) : s;
+    return s == TN_OK ? share(j, &request, sum, err) : s;
 }
 
 static void tell_plan(const job *j, tern_quantized *sum) {
@@ -142,7 +168,7 @@ static tn_status run_job(job *j, const char *out, tern_quantized *sum, tn_error 
     tn_status s = read_recipe(j, err);
     if (s == TN_OK) s = tn_file_open(j->in, &j->file, err);
     if (s == TN_OK && j->o->imatrix) s = tn_imatrix_open(j->o->imatrix, &j->imatrix, err);
-    if (s == TN_OK) s = make_plan(j, err);
+    if (s == TN_OK) s = make_plan(j, sum, err);
     if (s != TN_OK) return s;
     sum->recipe = tn_recipe_text(&j->recipe);
     if (!sum->recipe) return tn_fail(err, TN_ERR_MEMORY, WHAT, j->in, "out of memory");

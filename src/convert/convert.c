@@ -40,7 +40,10 @@ static tn_status read_configs(tn_converter *c) {
 
 /* The written file must open as a model, before it gets its name. */
 static tn_status validate(const tn_converter *c, const char *path) {
-    const tn_model_options options = {TN_OPEN_ALL, c->options->arch_file, c->options->warn, c->options->user};
+    const tn_model_options options = {.level = TN_OPEN_ALL,
+                                      .arch_file = c->options->arch_file,
+                                      .warn = c->options->warn,
+                                      .user = c->options->user};
     tn_model *model;
     tn_tokenizer *tokenizer = NULL;
     tn_error why;

@@ -17,6 +17,9 @@ typedef struct tn_model_options {
     const char *arch_file;                      /* NULL, or a description that adds or replaces one */
     void (*warn)(void *user, const char *line); /* NULL: not told; the line is safe to print */
     void *user;
+    /* NULL, or gives what is computed with in the place of a tensor of the file: itself, or one of its shape that outlives the
+     * model. The model's file and identity do not show it. */
+    const tn_tensor *(*replace)(void *user, const tn_tensor *tensor);
 } tn_model_options;
 
 /* How the rows of a sequence become one vector; from NONE to RANK the numbers of files. */

@@ -107,17 +107,23 @@ static tn_status slice(tn_model *m, const tn_tensor_def *def, const tn_tensor *w
     return check(m, def, part, layer, err);
 }
 
-static tn_status bind(tn_model *m, size_t d, uint32_t layer, bool *used, tn_error *err) {
+static tn_status bind_own(tn_model *m, const tn_tensor_def *def, const tn_tensor *t, uint32_t layer,
+                          const tn_model_options *options, bool *used, const tn_tensor **slot,
+                          tn_error *err) {
+    mark_used(m, t, used);
+    *slot = options->replace ? options->replace(options->user, t) : t;
+    const tn_status s = check(m, def, *slot, layer, err);
+    return s ? s : check_factor(m, t, used, err);
+}
+
+static tn_status bind(tn_model *m, size_t d, uint32_t layer, const tn_model_options *options, bool *used,
+                      tn_error *err) {
     const tn_tensor_def *def = &m->arch.tensors[d];
     const tn_tensor **slot = &m->tensors[d * m->hparams.n_layers + layer];
     char name[192];
     layer_name(name, sizeof name, def->name ? def->name : def->id, layer);
-    *slot = def->name ? tn_file_tensor(m->file, name) : NULL;
-    if (*slot) {
-        mark_used(m, *slot, used);
-        tn_status s = check(m, def, *slot, layer, err);
-        return s ? s : check_factor(m, *slot, used, err);
-    }
+    const tn_tensor *own_tensor = def->name ? tn_file_tensor(m->file, name) : NULL;
+    if (own_tensor) return bind_own(m, def, own_tensor, layer, options, used, slot, err);
     if (def->fallback >= 0) {
         const bool own = m->arch.tensors[def->fallback].per_layer;
         *slot = m->tensors[(size_t)def->fallback * m->hparams.n_layers + (own ? layer : 0)];
@@ -156,7 +162,7 @@ tn_status tn_model_bind_tensors(tn_model *m, const tn_model_options *options, tn
     for (uint32_t layer = 0; layer < n; layer++) {
         for (size_t d = 0; d < m->arch.n_tensors; d++) { /* a fallback stands above what falls back on it */
             if (!m->arch.tensors[d].per_layer && layer > 0) continue;
-            tn_status s = bind(m, d, layer, used, err);
+            tn_status s = bind(m, d, layer, options, used, err);
             if (s) return s;
         }
     }

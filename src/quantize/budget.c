@@ -127,17 +127,6 @@ static int by_gain(const void *a, const void *b) {
 
 /* ---- The budget ---- */
 
-static uint64_t target_bytes(const budget *b) {
-    const tn_recipe *recipe = b->request->recipe;
-    if (recipe->target_bytes) return recipe->target_bytes;
-    double elements = 0;
-    for (uint64_t i = 0; i < tn_file_n_tensors(b->file); i++) {
-        const tn_tensor *t = tn_file_tensor_at(b->file, i);
-        elements += (double)(t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]);
-    }
-    return (uint64_t)(elements * recipe->target_bpw / 8);
-}
-
 /* A step that does not fit is passed over, and with it the later ones of its tensor. */
 static tn_status climb(budget *b, tn_plan_item *items, uint64_t left, tn_error *err) {
     bool *stopped = tn_arena_alloc(b->arena, tn_file_n_tensors(b->file), sizeof *stopped);
@@ -157,7 +146,7 @@ static tn_status climb(budget *b, tn_plan_item *items, uint64_t left, tn_error *
 }
 
 static tn_status share(budget *b, tn_plan_item *items, tn_error *err) {
-    const uint64_t n = tn_file_n_tensors(b->file), target = target_bytes(b);
+    const uint64_t n = tn_file_n_tensors(b->file), target = tn_plan_target(b->file, b->request->recipe);
     uint64_t least = 0, max_columns = 1;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t columns = items[i].tensor->dims[0];

@@ -78,8 +78,7 @@ typedef struct facts {
     uint32_t n_layers, gqa, n_experts;
 } facts;
 
-/* The layer of "blk.N.", or -1. */
-static int64_t layer_of(const char *name) {
+int64_t tn_layer_of(const char *name) {
     if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9') return -1;
     char *end;
     const unsigned long layer = strtoul(name + 4, &end, 10);
@@ -100,7 +99,7 @@ static uint32_t arch_number(const tn_file *file, const char *key) {
 static facts find_facts(const tn_file *file, bool has_imatrix) {
     facts f = {.tied = !tn_file_tensor(file, "output.weight"), .has_imatrix = has_imatrix};
     for (uint64_t i = 0; i < tn_file_n_tensors(file); i++) {
-        const int64_t layer = layer_of(tn_file_tensor_at(file, i)->cname);
+        const int64_t layer = tn_layer_of(tn_file_tensor_at(file, i)->cname);
         if (layer >= f.n_layers) f.n_layers = (uint32_t)layer + 1;
     }
     const uint32_t heads = arch_number(file, "attention.head_count");
@@ -146,7 +145,7 @@ static bool applies(const tn_rule *rule, const tn_tensor *t, const facts *f) {
            (!rule->min_gqa || f->gqa >= rule->min_gqa) && (!rule->experts || f->n_experts == rule->experts) &&
            (!rule->min_experts || f->n_experts >= rule->min_experts) &&
            (!rule->model_layers || f->n_layers == rule->model_layers) && names_tensor(rule, t->cname, f) &&
-           in_layers(rule, layer_of(t->cname), f->n_layers);
+           in_layers(rule, tn_layer_of(t->cname), f->n_layers);
 }
 
 /* ---- Fallbacks ---- */
@@ -192,11 +191,25 @@ static char *format_why(tn_arena *arena, const tn_tensor *t, tn_dtype wanted) {
     return tn_arena_strdup(arena, text, (size_t)n);
 }
 
+tn_dtype tn_plan_type(const tn_tensor *t, tn_dtype wanted, bool is_output) {
+    return fits(t, wanted) ? wanted : fallback_of(t, wanted, is_output);
+}
+
+uint64_t tn_plan_target(const tn_file *file, const tn_recipe *recipe) {
+    if (recipe->target_bytes) return recipe->target_bytes;
+    double elements = 0;
+    for (uint64_t i = 0; i < tn_file_n_tensors(file); i++) {
+        const tn_tensor *t = tn_file_tensor_at(file, i);
+        elements += (double)(t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]);
+    }
+    return (uint64_t)(elements * recipe->target_bpw / 8);
+}
+
 tn_status tn_plan_give(const tn_file *file, const tn_plan_request *request, tn_dtype wanted, bool is_output,
                        tn_arena *arena, tn_plan_item *item, tn_error *err) {
     const tn_tensor *t = item->tensor;
     item->wanted = wanted;
-    item->type = fits(t, wanted) ? wanted : fallback_of(t, wanted, is_output);
+    item->type = tn_plan_type(t, wanted, is_output);
     item->why = item->type == wanted ? "" : format_why(arena, t, wanted);
     item->n_bytes = t->n_bytes;
     if (!item->why)

@@ -47,6 +47,9 @@ typedef struct tn_recipe {
 tn_status tn_recipe_builtin(const char *name, tn_arena *arena, tn_recipe *out, tn_error *err);
 tn_status tn_recipe_load(const char *path, tn_arena *arena, tn_recipe *out, tn_error *err);
 
+/* No rules: everything shares a number of bits a weight. */
+tn_recipe tn_recipe_of_target(double bpw);
+
 /* The recipe as YAML, as it will be applied, its base merged in; freed by the caller with free; NULL when memory is out. */
 char *tn_recipe_text(const tn_recipe *recipe);
 
@@ -81,6 +84,14 @@ tn_status tn_plan_types(const tn_file *file, const tn_plan_request *request, tn_
 /* Gives an item the type `wanted`, or what stands in for it. */
 tn_status tn_plan_give(const tn_file *file, const tn_plan_request *request, tn_dtype wanted, bool is_output,
                        tn_arena *arena, tn_plan_item *item, tn_error *err);
+
+/* The type that `wanted` makes of a tensor: itself, or what stands in where rows do not fit its blocks. */
+tn_dtype tn_plan_type(const tn_tensor *t, tn_dtype wanted, bool is_output);
+
+/* The bytes that a recipe with a target gives to all tensors of a file. */
+uint64_t tn_plan_target(const tn_file *file, const tn_recipe *recipe);
+
+int64_t tn_layer_of(const char *name); /* N of "blk.N.", or -1 */
 
 /* Whether a name matches a pattern of '*' and '?'. */
 bool tn_match(const char *pattern, const char *name);

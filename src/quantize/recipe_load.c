@@ -246,12 +246,22 @@ static bool parse_size(const char *text, double *out) {
     return !end[unit ? 1 : 0] && *out > 0 && *out < 1e18;
 }
 
-static tn_status read_ladder(source *c, const yaml_node_t *list, tn_recipe *out) {
-    static const tn_dtype usual[] = {TN_DTYPE_Q2_K, TN_DTYPE_Q3_K, TN_DTYPE_Q4_K,
+static void usual_ladder(tn_recipe *out) {
+    static const tn_dtype usual[] = {TN_DTYPE_Q2_K, TN_DTYPE_Q3_K, TN_DTYPE_IQ4_NL, TN_DTYPE_Q4_K,
                                      TN_DTYPE_Q5_K, TN_DTYPE_Q6_K, TN_DTYPE_Q8_0};
+    memcpy(out->ladder, usual, sizeof usual);
+    out->n_ladder = sizeof usual / sizeof *usual;
+}
+
+tn_recipe tn_recipe_of_target(double bpw) {
+    tn_recipe recipe = {.name = "target", .file_type = -1, .target_bpw = bpw};
+    usual_ladder(&recipe);
+    return recipe;
+}
+
+static tn_status read_ladder(source *c, const yaml_node_t *list, tn_recipe *out) {
     if (!list) {
-        memcpy(out->ladder, usual, sizeof usual);
-        out->n_ladder = sizeof usual / sizeof *usual;
+        usual_ladder(out);
         return TN_OK;
     }
     const size_t n = list->type == YAML_SEQUENCE_NODE

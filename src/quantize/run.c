@@ -17,12 +17,12 @@ enum { CHUNK_ELEMS = 4 << 20, BATCH_ELEMS = 64 << 10, COPY_BYTES = 16 << 20 };
 /* What all tensors share. */
 typedef struct state {
     const tn_quantize_run *run;
-    tn_gguf_writer *writer;
+    tn_gguf_writer *writer; /* NULL: the data is made in memory, where `out` is a whole tensor */
     tn_kernels kernels;
     const tn_quantizers *quantizers;
     tn_pool *pool;
     float *rows;  /* one of max_columns for each thread */
-    uint8_t *out; /* blocks of a chunk */
+    uint8_t *out; /* blocks of a chunk, or of all */
     uint64_t max_columns;
     uint64_t done_bytes, total_bytes;
 } state;
@@ -34,6 +34,7 @@ typedef struct chunk {
     tn_dequantize_fn *dequantize;
     tn_quantize_row_fn *quantize; /* NULL: only looked at */
     const float *weights;         /* of the first matrix, or NULL */
+    uint8_t *out;
     size_t in_stride, out_stride;
     uint64_t first, n, batch;
     _Atomic uint64_t next;    /* row of the chunk that nobody has taken */
@@ -72,7 +73,7 @@ static void work(void *arg, uint32_t thread) {
             } else if (c->quantize) {
                 const uint64_t matrix = (c->first + r) / c->tensor->dims[1];
                 const float *weights = c->weights ? c->weights + matrix * columns : NULL;
-                c->quantize(x, columns, weights, c->s->out + r * c->out_stride);
+                c->quantize(x, columns, weights, c->out + r * c->out_stride);
             }
         }
     }
@@ -102,8 +103,10 @@ static uint64_t least(uint64_t a, uint64_t b) {
 static tn_status run_chunk(state *s, chunk *c, const tn_plan_item *item, tn_error *err) {
     atomic_init(&c->next, 0);
     atomic_init(&c->bad_row, c->n);
+    c->out = s->writer ? s->out : s->out + c->first * c->out_stride;
     tn_pool_run(s->pool, work, c);
     if (atomic_load(&c->bad_row) < c->n) return not_finite(c, err);
+    if (!s->writer) return TN_OK;
     const uint8_t *bytes = c->quantize ? s->out : item->tensor->data + c->first * c->in_stride;
     tn_status status = tn_gguf_write(s->writer, bytes, c->n * c->out_stride, err);
     return status == TN_OK ? report(s, c->n * c->in_stride, err) : status;
@@ -148,7 +151,27 @@ static tn_status copy_tensor(state *s, const tn_tensor *t, tn_error *err) {
     return status;
 }
 
+/* What chunks need, with room for max_columns in each thread's row. */
 static tn_status prepare(state *s, tn_error *err) {
+    const tn_quantize_run *run = s->run;
+    s->rows = tn_reserve(s->max_columns * run->n_threads * sizeof *s->rows);
+    if (!s->rows || !s->out)
+        return tn_fail(err, TN_ERR_MEMORY, WHAT, tn_file_path(run->file), "out of memory");
+    tn_isa isa;
+    tn_status status = tn_isa_choose(&isa, err);
+    if (status != TN_OK) return status;
+    tn_kernels_fill(&s->kernels, isa);
+    s->quantizers = tn_quantizers_for(isa);
+    return tn_pool_new(run->n_threads, false, &s->pool, err);
+}
+
+static void release(state *s) {
+    tn_pool_free(s->pool);
+    if (s->rows) tn_unreserve(s->rows, s->max_columns * s->run->n_threads * sizeof *s->rows);
+}
+
+/* The sizes of the whole file's chunks. */
+static uint64_t measure(state *s) {
     const tn_quantize_run *run = s->run;
     uint64_t out_bytes = 1;
     s->max_columns = 1;
@@ -160,28 +183,28 @@ static tn_status prepare(state *s, tn_error *err) {
         if (t->dims[0] > s->max_columns) s->max_columns = t->dims[0];
         if (run->items[i].type != t->dtype && bytes > out_bytes) out_bytes = bytes;
     }
-    s->rows = tn_reserve(s->max_columns * run->n_threads * sizeof *s->rows);
-    s->out = malloc(out_bytes);
-    if (!s->rows || !s->out)
-        return tn_fail(err, TN_ERR_MEMORY, WHAT, tn_file_path(run->file), "out of memory");
-    tn_isa isa;
-    tn_status status = tn_isa_choose(&isa, err);
-    if (status != TN_OK) return status;
-    tn_kernels_fill(&s->kernels, isa);
-    s->quantizers = tn_quantizers_for(isa);
-    return tn_pool_new(run->n_threads, false, &s->pool, err);
+    return out_bytes;
 }
 
 tn_status tn_quantize_tensors(const tn_quantize_run *run, tn_gguf_writer *writer, tn_error *err) {
     state s = {.run = run, .writer = writer};
+    s.out = malloc(measure(&s));
     tn_status status = prepare(&s, err);
     for (uint64_t i = 0; status == TN_OK && i < tn_file_n_tensors(run->file); i++) {
         const tn_plan_item *item = &run->items[i];
         const bool computable = s.kernels.weight[item->tensor->dtype].dequantize != NULL;
         status = computable ? run_tensor(&s, item, err) : copy_tensor(&s, item->tensor, err);
     }
-    tn_pool_free(s.pool);
-    if (s.rows) tn_unreserve(s.rows, s.max_columns * run->n_threads * sizeof *s.rows);
+    release(&s);
     free(s.out);
+    return status;
+}
+
+tn_status tn_quantize_into(const tn_quantize_run *run, uint64_t at, uint8_t *out, tn_error *err) {
+    const tn_plan_item *item = &run->items[at];
+    state s = {.run = run, .out = out, .max_columns = item->tensor->dims[0]};
+    tn_status status = prepare(&s, err);
+    if (status == TN_OK) status = run_tensor(&s, item, err);
+    release(&s);
     return status;
 }

@@ -20,6 +20,10 @@ typedef struct tn_quantize_run {
  * names its place. */
 tn_status tn_quantize_tensors(const tn_quantize_run *run, tn_gguf_writer *writer, tn_error *err);
 
+/* Makes the data of tensor `at`, whose type its item changes, in memory: `out` has room for the item's n_bytes. Of the run nothing is
+ * told. */
+tn_status tn_quantize_into(const tn_quantize_run *run, uint64_t at, uint8_t *out, tn_error *err);
+
 /* Sets a metadata entry from "KEY=VALUE". An entry that is there keeps its type; a new one is a bool ("true", "false"), an integer
  * (u32, or i64 if it does not fit), a float (f32) or else a text. Arrays and the keys of a split cannot be set. */
 tn_status tn_quantize_override(tn_gguf_writer *writer, const tn_file *file, const char *text, tn_error *err);
