@@ -7,24 +7,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../base/newfile.h"
+#include "../base/outfile.h"
 #include "../session/state.h"
 #include "api.h"
 
-static const char what_saving[] = "cannot save the state", what_loading[] = "cannot restore the state";
+static const char what_loading[] = "cannot restore the state";
 
 /* ---- Files ---- */
 
 static tn_status write_file(void *user, const void *bytes, size_t n, tn_error *err) {
-    return tn_newfile_write(user, bytes, n, err);
+    return tn_outfile_write(user, bytes, n, err);
 }
 
 tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err) {
     tn_error e = {0};
-    tn_newfile file;
-    tn_status s = tn_newfile_open(&file, path, what_saving, &e);
+    tn_outfile file;
+    tn_status s = tn_outfile_open(&file, path, &e);
     if (!s) s = tn_state_save(session->s, tn_model_identity(session->model->m), write_file, &file, &e);
-    if (!s) s = tn_newfile_commit(&file, &e);
+    if (!s) s = tn_outfile_finish(&file, &e);
+    if (!s) s = tn_outfile_place(&file, &e);
+    tn_outfile_discard(&file);
     return tn_api_give(err, s, &e);
 }
 
@@ -100,11 +102,16 @@ tern_status tern_session_save_memory(const tern_session *session, void **bytes, 
         const size_t asked = *n;
         *n = 0;
         return tn_api_give(
-            err, tn_fail(&e, TN_ERR_MEMORY, what_saving, NULL, "%zu bytes were refused", asked), &e);
+            err, tn_fail(&e, TN_ERR_MEMORY, "cannot save the state", NULL, "%zu bytes were refused", asked),
+            &e);
     }
     memory m = {*bytes};
-    return tn_api_give(
-        err, tn_state_save(session->s, tn_model_identity(session->model->m), write_memory, &m, &e), &e);
+    const tn_status s = tn_state_save(session->s, tn_model_identity(session->model->m), write_memory, &m, &e);
+    if (s) {
+        free(*bytes);
+        *bytes = NULL, *n = 0;
+    }
+    return tn_api_give(err, s, &e);
 }
 
 tern_status tern_session_load_memory(tern_session *session, const void *bytes, size_t n, tern_error *err) {

@@ -176,13 +176,16 @@ static tn_status evaluate(tn_generator *g, tn_error *err) {
                                                    tn_session_position(g->session) + 1, most)
                             : 0;
     memcpy(ids + 1, g->speculation.draft, n * sizeof *ids);
+    const uint32_t position = tn_session_position(g->session);
     const double start = tn_clock_s();
     tn_status s = tn_session_eval(g->session, ids, n + 1, n + 1, err);
-    if (s) return s;
-    tn_speculation_timed(&g->speculation, n, tn_clock_s() - start);
+    if (!s) tn_speculation_timed(&g->speculation, n, tn_clock_s() - start);
     g->row = 0;
-    g->n_ahead = n;
-    return TN_OK;
+    g->n_ahead = s ? 0 : n;
+    if (s != TN_ERR_NUMERIC || n == 0) return s;
+    /* A drafted token may be at fault, which the text need never meet. */
+    tn_session_truncate(g->session, position);
+    return tn_session_eval(g->session, ids, 1, 1, err);
 }
 
 /* Makes the last token part of the session, by the draft that guessed it or by an evaluation. */

@@ -102,6 +102,9 @@ uint64_t tn_state_bytes(const tn_session *s) {
 
 tn_status tn_state_save(const tn_session *s, uint64_t model, tn_state_write *write, void *user,
                         tn_error *err) {
+    if (s->graph->whole)
+        return tn_fail(err, TN_ERR_ARG, "cannot save the state", NULL,
+                       "this model computes a sequence at once: nothing could go on from it");
     state_header h = {.version = STATE_VERSION,
                       .kv = s->config.kv,
                       .model = model,

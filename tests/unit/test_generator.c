@@ -408,6 +408,40 @@ static void drafts_change_nothing_but_the_time(void **state) {
     assert_true(n_right[0] > 20 && n_right[1] > 20);
 }
 
+/* Embeddings are not numbers, but for the tokens that the text has: drafts of others, by the same model without the fault,
+ * cannot be computed. */
+static void a_draft_that_cannot_be_computed_is_as_none(void **state) {
+    fixture *f = *state;
+    tiny_shape shape = tiny_llama;
+    shape.n_vocab = N_VOCAB;
+    tn_model *m = tiny_open(&shape), *sound = tiny_open(&shape);
+    tn_session *alone = new_session(sound, 400, 1), *draft = new_session(sound, 400, 1),
+               *s = new_session(m, 400, 16);
+    static outcome plain, ahead;
+    tn_generator_config c = sampled;
+    c.max_tokens = 60;
+    c.plain = true;
+    run(alone, f->tok, &c, -1, &plain);
+    tn_op *embed = m->graph.ops;
+    while (embed->kind != TN_OP_EMBED) embed++;
+    const tn_weight *table = &embed->embed.table;
+    const size_t row = table->k * sizeof(float);
+    uint8_t *faulty = malloc(table->n * row);
+    memset(faulty, 0xff, table->n * row);
+    for (uint32_t i = 0; i < tn_session_position(alone); i++) {
+        const size_t at = (size_t)tn_session_tokens(alone)[i] * row;
+        memcpy(faulty + at, table->data + at, row);
+    }
+    embed->embed.table.data = faulty;
+    c.plain = false;
+    c.draft = draft;
+    run(s, f->tok, &c, -1, &ahead);
+    assert_same(&plain, &ahead);
+    tn_session_free(alone), tn_session_free(s), tn_session_free(draft);
+    tn_model_close(m), tn_model_close(sound);
+    free(faulty);
+}
+
 /* Behind 40 tokens another rotation of the whole begins: drafts must not carry the session over before the text gets there. */
 static void drafts_do_not_make_a_sequence_long(void **state) {
     fixture *f = *state;
@@ -445,6 +479,7 @@ int main(void) {
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(a_draft_is_what_followed_the_longest_match),
         cmocka_unit_test(drafts_change_nothing_but_the_time),
+        cmocka_unit_test(a_draft_that_cannot_be_computed_is_as_none),
         cmocka_unit_test(drafts_do_not_make_a_sequence_long),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

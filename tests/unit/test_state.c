@@ -376,6 +376,27 @@ static void files_and_memory_hold_the_same(void **state) {
     unlink(path), unlink(other_path);
 }
 
+/* Nothing can go on behind a sequence that was computed at once. */
+static void encoders_have_no_state(void **state) {
+    (void)state;
+    char path[32], folder[] = "/tmp/tern-state-XXXXXX", file[48];
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/state", folder);
+    tern_model *model = open_tiny(&tiny_encoder, path, 0);
+    tern_session *s = open_session(model);
+    tern_error err = {0};
+    void *saved = &err;
+    size_t n = 1;
+    assert_int_equal(tern_session_save_memory(s, &saved, &n, &err), TERN_ERR_ARG);
+    assert_true(!saved && n == 0);
+    assert_non_null(strstr(err.message, "at once"));
+    assert_int_equal(tern_session_save(s, file, &err), TERN_ERR_ARG);
+    assert_int_equal(rmdir(folder), 0); /* nothing was left in it */
+    tern_session_free(s);
+    tern_model_close(model);
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_checksum_is_xxh64),
@@ -384,6 +405,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_whole_is_refused),
         cmocka_unit_test(what_does_not_belong_is_refused),
         cmocka_unit_test(files_and_memory_hold_the_same),
+        cmocka_unit_test(encoders_have_no_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
