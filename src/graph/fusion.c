@@ -86,7 +86,8 @@ static bool fits(const tn_graph *g, const tn_step_range *s, const tn_op *op) {
     case TN_CLASS_ROW:
     case TN_CLASS_GATHER: return rows_only;
     case TN_CLASS_MAT: return rows_only || !reads_columns(g, s, op);
-    case TN_CLASS_ELEMENT: return !reads_other_width(g, s, op);
+    case TN_CLASS_ELEMENT:
+    case TN_CLASS_COLUMN: return !reads_other_width(g, s, op);
     default: return false;
     }
 }

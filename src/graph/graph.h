@@ -30,6 +30,7 @@ typedef enum tn_op_class {
     TN_CLASS_ROW,
     TN_CLASS_MAT,
     TN_CLASS_ELEMENT,
+    TN_CLASS_COLUMN,
     TN_CLASS_GATHER,
     TN_CLASS_HEADS
 } tn_op_class;

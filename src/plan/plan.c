@@ -49,8 +49,8 @@ static size_t place(layout *l, size_t bytes, int32_t producer, int32_t last_use)
     return begin;
 }
 
-/* An ELEMENT operation may write over an input that nobody reads after it: the thread that made the columns reads them and
- * writes them. Made in this step behind the row operations, that is: of an older value another thread may still be reading
+/* An ELEMENT operation may write over an input that nobody reads after it: the thread that made the columns reads each number
+ * and writes its place. Made in this step behind the row operations, that is: of an older value another thread may still be reading
  * a row. Returns the input, or -1. */
 static tn_value_id overwritten(const tn_plan *p, const tn_step_range *step, int32_t i) {
     const tn_graph *g = p->graph;

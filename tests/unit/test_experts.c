@@ -78,7 +78,9 @@ static void build(tn_graph *g, tn_arena *arena, const tn_route_params *p, bool q
     y = add(
         g,
         (tn_op){.kind = TN_OP_EXPERT_BIAS, .in = {y, picks, -1}, .expert_bias = {vectors[0], p->n_experts}});
-    g->logits = add(g, (tn_op){.kind = TN_OP_COMBINE, .in = {y, picks, -1}, .combine = {p->n_experts}});
+    y = add(g, (tn_op){.kind = TN_OP_COMBINE, .in = {y, picks, -1}, .combine = {p->n_experts}});
+    /* so that the sum has a place of its own */
+    g->logits = add(g, (tn_op){.kind = TN_OP_SCALE, .in = {y, -1, -1}, .scale = {1}});
     assert_int_equal(tn_graph_fuse(g, NULL), TN_OK);
 }
 
@@ -192,6 +194,7 @@ static const tn_route_params routers[] = {
     {16, 4, .scale = 1, ALL},
     {5, 5, .scale = 2.5f, ALL},
     {1, 1, .scale = 1, .renormalise = true, ALL},
+    {8, 1, .scale = 1, ALL},
     {16, 3, .sigmoid = true, .scale = 1.7f, .renormalise = true, .bias = bias, ALL},
     {16, 3, .bias = bias, .scale = 1, .renormalise = true, ALL},
     {16, 4, .sigmoid = true, .n_groups = 4, .n_groups_used = 2, .group_best = 2, .scale = 1, .bias = bias},

@@ -100,8 +100,10 @@ static bool writes_over(const tn_graph *g, int32_t a, int32_t b) {
 /* Values that are alive at the same time share no bytes, but for one that is written over another, its input. */
 static void living_values_do_not_overlap(void **state) {
     (void)state;
-    const tiny_shape *shapes[] = {&tiny_llama, &tiny_gemma3, &tiny_mixtral};
-    for (int i = 0; i < 3; i++) {
+    tiny_shape one_expert = tiny_mixtral;
+    one_expert.n_experts_used = 1;
+    const tiny_shape *shapes[] = {&tiny_llama, &tiny_gemma3, &tiny_mixtral, &one_expert};
+    for (int i = 0; i < 4; i++) {
         tn_model *m = tiny_open(shapes[i]);
         tn_kernels kernels;
         tn_kernels_fill(&kernels, TN_ISA_REF);
