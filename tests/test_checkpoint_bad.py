@@ -357,14 +357,22 @@ def test_tokenizer(folder):
         "no file": {"tokenizer.json": None},
         "a long list": {"tokenizer.json": "[" + "0," * 100 + "0]"},
         "too many values": {"tokenizer.json": "[" + "[]," * 3_000_000 + "0]"},
-        "a bad token id": {"tokenizer_config.json": config | {"added_tokens_decoder": {"x": {"content": "a"}}}, "tokenizer.model": b""},
+        "a bad token id": {"tokenizer_config.json": config | {"added_tokens_decoder": {"x": {"content": "a"}}}, "tokenizer.model": checkpoints.sentencepiece(80)},
         "a model cut short": {"tokenizer.model": checkpoints.sentencepiece(80)[:500]},
         "a model of zeros": {"tokenizer.model": bytes(1000)},
         "a model of ones": {"tokenizer.model": b"\xff" * 1000},
+        # A text (field 1 of a piece, field 2 of the rules) that is written as a number.
+        "a piece's text is a number": {"tokenizer.model": b"\x0a\x02\x08\x05" * 80},
+        "the rules are a number": {"tokenizer.model": b"\x1a\x08\x0a\x01x\x10\x80\x80\x80\x40"},
+    }
+    says = {
+        "a bad token id": ["is no token id"],
+        "a piece's text is a number": ["a piece whose text is a number"],
+        "the rules are a number": ["whose rules are a number"],
     }
     for name, files in bad.items():
         CHECKPOINT.write(folder, files=files)
-        expect_error(f"tokenizer: {name}", folder)
+        expect_error(f"tokenizer: {name}", folder, *says.get(name, ()))
         (folder / "tokenizer.model").unlink(missing_ok=True)
     CHECKPOINT.write(folder, files=bad["an unknown pattern"])
     expect_good("--pre names the pre-tokenizer", folder, "--pre", "llama-bpe")

@@ -176,6 +176,8 @@ def test_pooling(folder):
     for number, (name, old) in enumerate(modes.items(), 1):
         check(found({mode: mode == old for mode in modes.values()}) == number, f"pooling: {old}")
         check(found({"pooling_mode": name}) == number, f"pooling: {name}")
+        both = found({old: True, "pooling_mode_max_tokens": True})
+        check("one alone" in str(both), f"pooling: {old} and max: {both}")
 
     def modules(path):
         places = {"Transformer": "", "Pooling": path, "Normalize": "2_Normalize"}

@@ -99,15 +99,17 @@ static tn_status write_array(tn_converter *c, const tn_hparam_def *def, const ch
 static tn_status read_hparam(tn_converter *c, size_t h) {
     const tn_hparam_def *def = &c->arch.hparams[h];
     double *values = &c->values[h * c->n_layers];
-    bool found = false, listed = false, varies = false;
+    bool any = false, listed = false, varies = false;
     for (uint32_t l = 0; l < c->n_layers; l++) {
         tn_place at = {.layer = l};
+        bool found;
         tn_status s = read_value(c, def, &at, &values[l], &found);
         if (s) return s;
+        any |= found;
         listed |= at.listed;
         varies |= values[l] != values[0];
     }
-    if (!found) return TN_OK;
+    if (!any) return TN_OK;
     char key[160];
     const bool of_vocab = !strncmp(def->key, "tokenizer.", 10); /* those are the same for all architectures */
     snprintf(key, sizeof key, "%s%s%s", of_vocab ? "" : c->arch.name, of_vocab ? "" : ".", def->key);

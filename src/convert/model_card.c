@@ -144,12 +144,14 @@ tn_status tn_convert_write_card(tn_converter *c) {
     const char *path = tn_convert_path(c, "README.md");
     if (!path) return tn_convert_no_memory(c);
     if (access(path, F_OK) != 0) return TN_OK;
-    tn_status s = tn_fmap_open(&map, path, c->err);
-    if (s) return s;
-    const char *text = front_matter(&map, &n);
-    if (text && !parse(c, text, n) && c->options->warn)
+    bool read = tn_fmap_open(&map, path, NULL) == TN_OK;
+    if (read) {
+        const char *text = front_matter(&map, &n);
+        read = !text || parse(c, text, n);
+        tn_fmap_close(&map);
+    }
+    if (!read && c->options->warn)
         c->options->warn(c->options->user,
                          "the front matter of README.md cannot be read: no licence, no tags");
-    tn_fmap_close(&map);
     return TN_OK;
 }

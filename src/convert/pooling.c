@@ -52,15 +52,18 @@ static tn_status find_mode(const tn_converter *c, const json_t *pooling, tn_pool
         tn_pooling pooling;
     } modes[] = {{"pooling_mode_mean_tokens", "mean", TN_POOLING_MEAN},
                  {"pooling_mode_cls_token", "cls", TN_POOLING_FIRST},
-                 {"pooling_mode_lasttoken", "lasttoken", TN_POOLING_LAST}};
+                 {"pooling_mode_lasttoken", "lasttoken", TN_POOLING_LAST},
+                 {"pooling_mode_max_tokens", "max", TN_POOLING_UNKNOWN},
+                 {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", TN_POOLING_UNKNOWN},
+                 {"pooling_mode_weightedmean_tokens", "weightedmean", TN_POOLING_UNKNOWN}};
     size_t n = 0;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (!is_mode(pooling, modes[i].old, modes[i].name)) continue;
         *found = modes[i].pooling;
         n++;
     }
-    if (n == 1) return TN_OK;
-    return TN_NOT_KNOWN(c, "pooling: expected one of mean, cls and lasttoken, found %zu of them", n);
+    if (n == 1 && *found != TN_POOLING_UNKNOWN) return TN_OK;
+    return TN_NOT_KNOWN(c, "pooling: expected mean, cls or lasttoken, and one alone");
 }
 
 tn_status tn_convert_write_pooling(tn_converter *c) {

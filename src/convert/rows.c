@@ -64,7 +64,10 @@ static tn_status read_row(const flow *f, uint64_t row, float *x) {
     tn_status s = tn_scales_find(f->c, source, &scales);
     if (s || (s = pick_row(f, row % f->slice_rows, t->n_elems / f->row_len, &from))) return s;
     tn_floats_read(t->type, t->data + from * f->row_len * bytes, (size_t)f->row_len, x);
-    if (scales.data) tn_scales_apply(&scales, from, 0, f->row_len, x);
+    if (scales.data) { /* a row may be a single element: its place in the matrix */
+        const uint64_t width = t->n_dims ? t->dims[t->n_dims - 1] : 1, at = from * f->row_len;
+        tn_scales_apply(&scales, at / width, at % width, f->row_len, x);
+    }
     return TN_OK;
 }
 

@@ -39,6 +39,7 @@ static bool read_field(tn_reader *r, field *f) {
     uint32_t word;
     if (!read_varint(r, &tag)) return false;
     f->number = tag >> 3;
+    f->bytes = NULL; /* of other kinds there are none */
     switch (tag & 7) {
     case 0: return read_varint(r, &f->value);
     case 1: return tn_read_u64(r, &f->value);
@@ -71,6 +72,7 @@ static tn_status read_piece(spm *p, tn_reader r) {
     tn_str text = {NULL, 0};
     while (tn_reader_left(&r)) {
         if (!read_field(&r, &f)) return bad(p, "a piece is cut short");
+        if (f.number == 1 && !f.bytes) return bad(p, "a piece whose text is a number");
         if (f.number == 1) text = (tn_str){(const char *)f.bytes, f.value};
         if (f.number == 2) bits = (uint32_t)f.value;
         if (f.number == 3) type = f.value;
@@ -101,6 +103,7 @@ static tn_status read_normalizer(spm *p, tn_reader r, tn_str *charsmap) {
     p->v->add_space_prefix = p->v->remove_extra_spaces = 1;
     while (tn_reader_left(&r)) {
         if (!read_field(&r, &f)) return bad(p, "the normalizer's part is cut short");
+        if (f.number == 2 && !f.bytes) return bad(p, "a normalizer whose rules are a number");
         if (f.number == 2) *charsmap = (tn_str){(const char *)f.bytes, f.value};
         if (f.number == 3) p->v->add_space_prefix = f.value != 0;
         if (f.number == 4) p->v->remove_extra_spaces = f.value != 0;

@@ -79,6 +79,16 @@ static tn_status parse_part(tn_yaml *c, const yaml_node_t *node, tn_hf_part *par
     return TN_OK;
 }
 
+/* What a part may ask for by the dimensions of its tensor; {e} counts the last of them. */
+static tn_status check_part(tn_yaml *c, const yaml_node_t *node, const tn_tensor_def *def,
+                            const tn_hf_part *part) {
+    const uint32_t inner = def->n_dims - (part->name && strstr(part->name, "{e}") ? 1 : 0);
+    if (part->transpose && inner < 2) return tn_yaml_bad(c, node, "'transpose' is of matrices", NULL);
+    if (part->values && (def->n_dims != 1 || part->rows || part->permute || part->transpose || part->add))
+        return tn_yaml_bad(c, node, "'values' are of vectors, and go with 'f32' and 'when' alone", NULL);
+    return TN_OK;
+}
+
 tn_status tn_arch_parse_hf_parts(tn_yaml *c, const yaml_node_t *node, tn_tensor_def *def) {
     const bool many = node->type == YAML_SEQUENCE_NODE;
     const size_t n = many ? tn_yaml_seq_size(node) : 1;
@@ -87,6 +97,7 @@ tn_status tn_arch_parse_hf_parts(tn_yaml *c, const yaml_node_t *node, tn_tensor_
     for (; def->n_hf < n; def->n_hf++) {
         const yaml_node_t *part = many ? tn_yaml_node(c, node->data.sequence.items.start[def->n_hf]) : node;
         tn_status s = parse_part(c, part, &def->hf[def->n_hf]);
+        if (!s) s = check_part(c, part, def, &def->hf[def->n_hf]);
         if (s) return s;
     }
     return TN_OK;

@@ -133,9 +133,10 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
                    &err) ||
         parse_with(
             9,
-            "  table: {name: t, shape: [n_embd, n_vocab], hf: [a, {name: b, transpose: true, when: [c, 1]}, "
-            "{values: 2 * j, f32: true}]}",
+            "  table: {name: t, shape: [n_embd, n_vocab], hf: [a, {name: b, transpose: true, when: [c, 1]}]}",
             &err) ||
+        parse_with(11, "  n: {name: \"b.{i}.n\", shape: [n_embd], hf: [a, {values: 2 * j, f32: true}]}",
+                   &err) ||
         parse_with(19,
                    "  - logits: {weight: table}\nhf: {classes: [A], n_vocab: v, names: {a: [b.c, d]}, "
                    "require: [a.e],"
@@ -155,6 +156,12 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
         {6, "  kind: {key: kind, type: choice, values: [yes, no], hf: {}}", ":7:58", "empty mapping"},
         {9, "  table: {name: t, shape: [n_embd], hf: {add: 1}}", ":10:41", "either 'name' or 'values'"},
         {9, "  table: {name: t, shape: [n_embd], hf: {name: a, values: j}}", ":10:41", "either"},
+        {9, "  table: {name: t, shape: [n_embd], hf: {name: a, transpose: true}}", ":10:41",
+         "is of matrices"},
+        {12, "  g: {name: \"b.{i}.g\", shape: [n_embd, n_embd], hf: {name: \"x.{e}.g\", transpose: true}}",
+         ":13:53", "is of matrices"},
+        {9, "  table: {name: t, shape: [n_embd, n_vocab], hf: {values: j}}", ":10:50", "are of vectors"},
+        {9, "  table: {name: t, shape: [n_embd], hf: {values: j, rows: r}}", ":10:41", "are of vectors"},
         {9, "  table: {name: t, shape: [n_embd], hf: {name: a, permute: 1, transpose: true}}", ":10:41",
          "transpose"},
         {9, "  table: {name: t, shape: [n_embd], hf: {name: a, flip: 1}}", ":10:51", "unknown field 'flip'"},
