@@ -94,6 +94,8 @@ BAD_SCHEMAS = [
     ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "oneOf"),
     ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "oneOf"), ({"anyOf": []}, "anyOf"),
     ({"allOf": [{"type": "string"}, {"type": "null"}]}, "no type in common"),
+    ({"allOf": [{"prefixItems": [{"type": "string"}]}, {"items": {"type": "integer"}}]}, "items"),
+    ({"allOf": [{"items": {"type": "integer"}}, {"prefixItems": [{"type": "string"}]}]}, "items"),
     ({"allOf": [{"pattern": "a"}, {"pattern": "b"}]}, "pattern"), ({"pattern": "(?=a)"}, "look-around"),
     ({"pattern": "(a"}, "does not end"), ({"pattern": "a**"}, "repetition"), ({"pattern": "a^b"}, "ends"),
     ({"pattern": "\\1"}, "escape"), ({"pattern": "\\bx"}, "escape"), ({"pattern": "a", "minLength": 3}, "pattern"),

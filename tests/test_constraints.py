@@ -113,8 +113,11 @@ class Walks(TestCase):
         for _ in range(400):
             deep = {"items": deep}
         many = {"anyOf": [{"const": i} for i in range(20000)]}
+        names = "abcdefghij"
+        node = {"type": "object", "properties": {name: {"$ref": "#/$defs/n"} for name in names}, "required": list(names)}
+        again = {"$defs": {"n": node}, "oneOf": [{"$ref": "#/$defs/n"}] * 2}
         wide = {"properties": {f"p{i}": {"type": "integer", "minimum": i} for i in range(3000)}}
-        texts = [json.dumps(doubling), json.dumps(deep), json.dumps(many), json.dumps(wide), "[" * 60000, "{" * 60000,
+        texts = [json.dumps(doubling), json.dumps(deep), json.dumps(many), json.dumps(again), json.dumps(wide), "[" * 60000, "{" * 60000,
                  '{"pattern": "' + "(" * 60000 + '"}', '{"pattern": "^(a{1,9999}){1,9999}$"}', '{"a": 1, "a": 2}', "", "nul",
                  '{"type": "string", "minLength": 9999, "maxLength": 9999}',
                  '{"pattern": "^' + "[^a]" * 30000 + '$"}', json.dumps({"enum": ["x" * 100000] * 80})]

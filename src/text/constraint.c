@@ -223,7 +223,10 @@ bool tn_constraint_allows(tn_constraint *c, int32_t token) {
     size_t n;
     const char *bytes = tn_token_bytes(c->tok, token, false, &n);
     const bool empty = n == 0 || n > MAX_TOKEN_LEN || (c->drops_space && n == 1 && bytes[0] == ' ');
-    return !empty && walk(c, bytes, n, c->drops_space) > TN_STATE_DEAD;
+    if (empty) return false;
+    uint32_t next = walk(c, bytes, n, c->drops_space);
+    if (next == TN_STATE_FULL && make_room(c)) next = walk(c, bytes, n, c->drops_space);
+    return next > TN_STATE_DEAD;
 }
 
 tn_status tn_constraint_accept(tn_constraint *c, int32_t token, tn_error *err) {

@@ -230,7 +230,7 @@ static tn_status put_types(tn_schema *c, const json_t *schema, tn_text_buffer *o
 }
 
 /* Whether any two alternatives of a oneOf may hold at once: then one alone cannot be promised. */
-static tn_status check_exclusion(const tn_schema *c, const json_t *alternatives) {
+static tn_status check_exclusion(tn_schema *c, const json_t *alternatives) {
     for (size_t i = 0; i < json_array_size(alternatives); i++)
         for (size_t j = 0; j < i; j++)
             if (!tn_schema_exclude(c, json_array_get(alternatives, j), json_array_get(alternatives, i), 0))

@@ -22,14 +22,14 @@ void tn_put_literal(tn_text_buffer *out, const char *text, size_t n);
 /* One character of a class. */
 void tn_put_class_char(tn_text_buffer *out, uint32_t ch);
 
-enum { TN_MAX_REFS = 4096, TN_SCHEMA_DEPTH = 100 };
+enum { TN_MAX_REFS = 4096, TN_SCHEMA_DEPTH = 100, TN_SCHEMA_COMPARISONS = 100000 };
 
 typedef struct tn_schema {
     json_t *root;
     json_t *made;                    /* an array that owns what merging made */
     tn_text_buffer rules;            /* finished rules */
     const json_t *refs[TN_MAX_REFS]; /* what rule "rN" is for */
-    uint32_t n_refs, n_rules, n_steps, depth;
+    uint32_t n_refs, n_rules, n_steps, n_compared, depth;
     char path[256]; /* JSON pointer of the schema being read */
     size_t path_len;
     tn_error *err;
@@ -105,6 +105,6 @@ tn_status tn_schema_flatten(tn_schema *c, const json_t *schema, const json_t **f
 tn_status tn_schema_merge(tn_schema *c, const json_t *a, const json_t *b, const json_t **both);
 
 /* Whether no value is valid by both, as far as can be seen. */
-bool tn_schema_exclude(const tn_schema *c, const json_t *a, const json_t *b, int depth);
+bool tn_schema_exclude(tn_schema *c, const json_t *a, const json_t *b, int depth);
 
 #endif

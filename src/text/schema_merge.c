@@ -168,11 +168,16 @@ static tn_status check_others(const tn_schema *c, const json_t *a, const json_t 
                  *known = json_object_get(a, "properties");
     json_t *value;
     const char *key;
-    if (!others || json_is_true(others)) return TN_OK;
-    json_object_foreach(json_object_get(b, "properties"), key, value) {
-        if (!json_object_get(known, key)) return conflict(c, "additionalProperties");
+    if (others && !json_is_true(others)) {
+        json_object_foreach(json_object_get(b, "properties"), key, value) {
+            if (!json_object_get(known, key)) return conflict(c, "additionalProperties");
+        }
     }
-    return TN_OK;
+    /* items speaks of those behind the prefixItems of its own schema */
+    const json_t *own = json_object_get(a, "prefixItems"), *further = json_object_get(b, "prefixItems");
+    return json_object_get(a, "items") && json_array_size(further) > json_array_size(own)
+               ? conflict(c, "items")
+               : TN_OK;
 }
 
 static tn_status add_schema(tn_schema *c, json_t *all, const json_t *schema);
@@ -229,9 +234,9 @@ tn_status tn_schema_flatten(tn_schema *c, const json_t *schema, const json_t **f
 /* ---- Exclusion --------------------------------------------------------------------------------------------------------- */
 
 static const json_t *behind_ref(const tn_schema *c, const json_t *schema) {
+    if (!tn_schema_is_plain_ref(schema)) return schema;
     tn_schema quiet = {.root = c->root};
     const json_t *target;
-    if (!tn_schema_is_plain_ref(schema)) return schema;
     return tn_schema_follow(&quiet, json_string_value(json_object_get(schema, "$ref")), &target) ? schema
                                                                                                  : target;
 }
@@ -265,8 +270,19 @@ static bool said_types(const tn_schema *c, const json_t *schema, unsigned *types
     return json_object_get(schema, "type") && tn_schema_types(&quiet, schema, types) == TN_OK;
 }
 
-/* A property that both require, and of which no value is valid in both; or that one requires and the other does not allow. */
-static bool properties_exclude(const tn_schema *c, const json_t *a, const json_t *b, int depth) {
+/* Whether a requires a property that b does not allow. */
+static bool requires_forbidden(const json_t *a, const json_t *b) {
+    const json_t *required = json_object_get(a, "required"), *of_b = json_object_get(b, "properties");
+    if (!json_is_false(json_object_get(b, "additionalProperties"))) return false;
+    for (size_t i = 0; i < json_array_size(required); i++) {
+        const char *key = json_string_value(json_array_get(required, i));
+        if (key && !json_object_get(of_b, key)) return true;
+    }
+    return false;
+}
+
+/* A property that both require, and of which no value is valid in both. */
+static bool properties_exclude(tn_schema *c, const json_t *a, const json_t *b, int depth) {
     const json_t *of_b = json_object_get(b, "properties"), *required_b = json_object_get(b, "required");
     const json_t *required = json_object_get(a, "required");
     for (size_t i = 0; i < json_array_size(required); i++) {
@@ -275,20 +291,20 @@ static bool properties_exclude(const tn_schema *c, const json_t *a, const json_t
         if (!key) continue;
         const json_t *own = json_object_get(json_object_get(a, "properties"), key),
                      *other = json_object_get(of_b, key);
-        if (!other && json_is_false(json_object_get(b, "additionalProperties"))) return true;
         if (own && other && contains(required_b, name) && tn_schema_exclude(c, own, other, depth + 1))
             return true;
     }
     return false;
 }
 
-bool tn_schema_exclude(const tn_schema *c, const json_t *a, const json_t *b, int depth) {
+bool tn_schema_exclude(tn_schema *c, const json_t *a, const json_t *b, int depth) {
     unsigned types_a, types_b;
     a = behind_ref(c, a), b = behind_ref(c, b);
+    if (c->n_compared++ >= TN_SCHEMA_COMPARISONS) return false; /* nor after so many */
     if (depth > 8 || !json_is_object(a) || !json_is_object(b)) return json_is_false(a) || json_is_false(b);
     if (values_exclude(a, b)) return true;
     const bool said = said_types(c, a, &types_a) && said_types(c, b, &types_b);
     if (said && !(types_a & types_b)) return true;
     return said && types_a == TN_JSON_OBJECT && types_b == TN_JSON_OBJECT &&
-           (properties_exclude(c, a, b, depth) || properties_exclude(c, b, a, depth));
+           (requires_forbidden(a, b) || requires_forbidden(b, a) || properties_exclude(c, a, b, depth));
 }

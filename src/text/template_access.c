@@ -243,16 +243,20 @@ tn_tval tn_tget_attribute(tn_trun *r, tn_tval object, const tn_tstr *name) {
 
 /* ---- Items --------------------------------------------------------------------------------------------- */
 
-static bool is_hashable(tn_tval v) {
+static bool is_hashable(tn_trun *r, tn_tval v) {
     bool hashable = v.kind != TN_T_LIST && v.kind != TN_T_DICT && v.kind != TN_T_VIEW;
-    for (size_t i = 0; v.kind == TN_T_TUPLE && i < v.l->n && hashable; i++) hashable = is_hashable(v.l->v[i]);
+    if (v.kind != TN_T_TUPLE) return hashable;
+    tn_tcharge(&r->m, v.l->n);
+    tn_tenter(&r->m);
+    for (size_t i = 0; i < v.l->n && hashable; i++) hashable = is_hashable(r, v.l->v[i]);
+    tn_tleave(&r->m);
     return hashable;
 }
 
 /* object[key], or TN_T_MISSING. */
 static tn_tval item(tn_trun *r, tn_tval object, tn_tval key) {
     if (object.kind == TN_T_DICT) {
-        const tn_tpair *found = is_hashable(key) ? tn_tdict_find(&r->m, object.d, key) : NULL;
+        const tn_tpair *found = is_hashable(r, key) ? tn_tdict_find(&r->m, object.d, key) : NULL;
         return found ? found->value : TN_TMISSING;
     }
     bool indexed = object.kind == TN_T_LIST || object.kind == TN_T_TUPLE || object.kind == TN_T_STR ||
@@ -328,15 +332,11 @@ static slice_bounds find_bounds(tn_trun *r, tn_tval start, tn_tval stop, int64_t
 }
 
 /* The ends of a slice may lie a step outside of what 64 bits hold; its items do not. */
-static int64_t range_at(const tn_trange *range, int64_t i) {
-    return (int64_t)((uint64_t)range->start + (uint64_t)i * (uint64_t)range->step);
-}
-
 static tn_tval slice_range(tn_trun *r, const tn_trange *of, slice_bounds bounds, int64_t step) {
     tn_trange *range = tn_talloc(&r->m, 1, sizeof *range);
     int64_t by;
     if (__builtin_mul_overflow(of->step, step, &by)) by = of->step; /* at most one item */
-    *range = (tn_trange){range_at(of, bounds.first), range_at(of, bounds.stop), by, bounds.count};
+    *range = (tn_trange){tn_trange_at(of, bounds.first), tn_trange_at(of, bounds.stop), by, bounds.count};
     return (tn_tval){.kind = TN_T_RANGE, .range = range};
 }
 

@@ -65,7 +65,7 @@ static void put_number(tn_tbuf *b, const spec *s, bool negative, const char *pre
 }
 
 static void put_int(tn_trun *r, tn_tbuf *b, const spec *s, int64_t v) {
-    char digits[72];
+    char digits[MAX_PRECISION + 2];
     size_t at = sizeof digits - 1;
     const unsigned base = s->type == 'x' || s->type == 'X' ? 16
                           : s->type == 'o'                 ? 8
@@ -188,7 +188,7 @@ static int64_t read_count(percent *p, int64_t most) {
         for (; here(p) >= '0' && here(p) <= '9'; p->at++)
             if (n <= most) n = 10 * n + (here(p) - '0');
     }
-    if (n > most) bad(p->r, "the width or precision of a format is too large");
+    if (n > most || n < -most) bad(p->r, "the width or precision of a format is too large");
     return n;
 }
 
@@ -260,6 +260,7 @@ static void put_conversion(percent *p) {
     if (here(p) == '.') {
         p->at++;
         s.precision = read_count(p, MAX_PRECISION);
+        if (s.precision < 0) s.precision = 0;
     }
     while (strchr("hlL", here(p)) && here(p)) p->at++;
     s.type = here(p);

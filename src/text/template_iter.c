@@ -7,8 +7,12 @@ static tn_tval char_val(tn_trun *r, const tn_tstr *s, size_t begin, size_t end) 
     return tn_tstring(tn_tstr_slice(&r->m, s, begin, end));
 }
 
+int64_t tn_trange_at(const tn_trange *range, int64_t i) {
+    return (int64_t)((uint64_t)range->start + (uint64_t)i * (uint64_t)range->step);
+}
+
 tn_tval tn_titem(tn_trun *r, tn_tval v, int64_t i) {
-    if (v.kind == TN_T_RANGE) return tn_tint(v.range->start + i * v.range->step);
+    if (v.kind == TN_T_RANGE) return tn_tint(tn_trange_at(v.range, i));
     if (v.kind != TN_T_STR) return v.l->v[i];
     size_t begin = tn_tstr_byte_of(v.s, (size_t)i), end = begin;
     tn_tcharge(&r->m, begin / 64);
@@ -76,7 +80,10 @@ tn_titer *tn_titerate(tn_trun *r, tn_tval v) {
 
 bool tn_titer_next(tn_trun *r, tn_titer *it, tn_tval *out) {
     tn_tcharge(&r->m, 1);
-    return it->next(r, it, out);
+    tn_tenter(&r->m); /* it may go through another one */
+    const bool some = it->next(r, it, out);
+    tn_tleave(&r->m);
+    return some;
 }
 
 tn_tlist *tn_tto_list(tn_trun *r, tn_tval v) {

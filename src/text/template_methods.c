@@ -90,6 +90,7 @@ static bool search_bounds(tn_trun *r, const tn_tstr *s, const tn_tval *a, size_t
     if (to < 0) to = to < -n ? 0 : to + n;
     if (to > n) to = n;
     if (from > to) return false;
+    tn_tcharge(&r->m, s->n / 64);
     *begin = tn_tstr_byte_of(s, (size_t)from);
     *end = tn_tstr_byte_of(s, (size_t)to);
     return true;
@@ -343,8 +344,8 @@ static tn_tval str_replace(tn_trun *r, tn_tval self, const tn_tval *a) {
 tn_tval tn_tjustify(tn_trun *r, const tn_tstr *s, int64_t width, const tn_tstr *fill, tn_tjustify_side side) {
     if (fill->n_chars != 1)
         tn_tfail(&r->m, TN_ERR_FORMAT, "the fill character must be exactly one character long");
-    int64_t room = width - (int64_t)s->n_chars;
     if (width <= (int64_t)s->n_chars) return tn_tstring(s);
+    const int64_t room = width - (int64_t)s->n_chars;
     int64_t left = side == TN_JUSTIFY_RIGHT    ? room
                    : side == TN_JUSTIFY_CENTER ? room / 2 + (room & width & 1)
                                                : 0;
@@ -374,8 +375,9 @@ static tn_tval str_rjust(tn_trun *r, tn_tval self, const tn_tval *a) {
 }
 
 static tn_tval str_zfill(tn_trun *r, tn_tval self, const tn_tval *a) {
-    int64_t room = tn_targ_int(r, a[0], 0) - (int64_t)self.s->n_chars;
-    if (room <= 0) return self;
+    const int64_t width = tn_targ_int(r, a[0], 0);
+    if (width <= (int64_t)self.s->n_chars) return self;
+    const int64_t room = width - (int64_t)self.s->n_chars;
     size_t sign = self.s->n && (self.s->p[0] == '-' || self.s->p[0] == '+');
     tn_tbuf b = {.m = &r->m};
     tn_tbuf_slice(&b, self.s, 0, sign);

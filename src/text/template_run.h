@@ -90,6 +90,7 @@ bool tn_tlength(tn_tval v, int64_t *n);
 bool tn_tcontains(tn_trun *r, tn_tval container, tn_tval v);
 /* Item i of a list, tuple, view, string or range whose length is known to be above i. */
 tn_tval tn_titem(tn_trun *r, tn_tval v, int64_t i);
+int64_t tn_trange_at(const tn_trange *range, int64_t i); /* item i, without overflow where there is one */
 
 /* Of a list: a stable sort by keys, which are compared in Python's order. */
 void tn_tsort(tn_trun *r, tn_tlist *values, tn_tlist *keys, bool reverse);

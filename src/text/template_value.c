@@ -309,6 +309,7 @@ uint64_t tn_thash(tn_tmem *m, tn_tval v) {
     case TN_T_STR: tn_tcharge(m, v.s->n / 64); return hash_bytes(v.s->p, v.s->n);
     case TN_T_TUPLE: {
         uint64_t h = 3;
+        tn_tcharge(m, v.l->n);
         tn_tenter(m);
         for (size_t i = 0; i < v.l->n; i++) h = mix(h, tn_thash(m, v.l->v[i]));
         tn_tleave(m);

@@ -655,6 +655,25 @@ static void picks_are_those_of_the_allowed_tokens_alone(void **state) {
     tn_tokenizer_free(tok);
 }
 
+/* Each letter is a state of its own, and there are more than are held at once. */
+static void a_token_is_allowed_when_there_is_no_room_for_its_state(void **state) {
+    (void)state;
+    vocab v;
+    tn_constraint *c;
+    tn_tokenizer *tok = make_tokenizer(&v, 0);
+    const char grammar[] = "root ::= \"<\" [a-z]{0,9000} \">\"";
+    assert_int_equal(tn_constraint_new(parse(grammar), tok, 400, true, &c, NULL), TN_OK);
+    assert_int_equal(tn_constraint_accept(c, 3 + '<', NULL), TN_OK);
+    for (int i = 0; i < 9000; i++) {
+        if (!tn_constraint_allows(c, 3 + 'a')) fail_msg("not allowed behind %d letters", i);
+        if (!tn_constraint_allows(c, 3 + '>')) fail_msg("no end behind %d letters", i);
+        assert_int_equal(tn_constraint_accept(c, 3 + 'a', NULL), TN_OK);
+    }
+    assert_false(tn_constraint_allows(c, 3 + 'a'));
+    tn_constraint_free(c);
+    tn_tokenizer_free(tok);
+}
+
 static void what_cannot_go_on_is_an_error(void **state) {
     (void)state;
     vocab v;
@@ -688,6 +707,7 @@ int main(void) {
         cmocka_unit_test(random_texts_do_no_harm),
         cmocka_unit_test(masks_are_what_each_token_alone_says),
         cmocka_unit_test(picks_are_those_of_the_allowed_tokens_alone),
+        cmocka_unit_test(a_token_is_allowed_when_there_is_no_room_for_its_state),
         cmocka_unit_test(what_cannot_go_on_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
