@@ -422,6 +422,8 @@ typedef struct tern_generator_options {
     size_t n_stop;
     bool ignore_end; /* go on past end tokens */
     bool special;    /* write the text of control tokens */
+    /* The last n_begun tokens of the prompt are the beginning of the text, shown before: grammar and text go on behind them. */
+    size_t n_begun;
     /* NULL, or a grammar that the whole text must match (docs/CONSTRAINTS.md), n_grammar bytes. The text ends where nothing can
      * follow. */
     const char *grammar;

@@ -341,6 +341,7 @@ class Files(TestCase):
         self.assertEqual(long.returncode, 0, long.stderr)
         self.assertRegex(long.stderr, rb"the oldest 2 messages are no longer seen")
         self.assertRegex(long.stderr, rb"(?s)cut after 100 tokens.*cut after 100 tokens")
+        self.assertRegex(long.stdout, rb"\A(The [a-z ]+\n){2}\Z")  # the grammar goes on, it does not begin again
 
 
 class Small(TestCase):
@@ -468,6 +469,9 @@ class Small(TestCase):
         self.assertEqual((shown.returncode, hidden.returncode), (0, 0), shown.stderr)
         self.assertTrue(shown.stdout)
         self.assertEqual(hidden.stdout, b"")  # this model never stops to think
+        answer = self.answering("<think>\nx\n</think>\n\nyes <b")
+        done = talk(model, "--template", self.template(), *answer, "--reasoning", "hide", lines=["a"])
+        self.assertEqual(done.stdout, b"yes <b\n", done.stderr)
 
     def test_a_template_that_refuses_says_why_and_the_message_is_taken_back(self):
         path = self.template("{% if messages|length > 1 %}{{ raise_exception('only one') }}{% endif %}" + TEMPLATE)

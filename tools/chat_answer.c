@@ -110,6 +110,7 @@ static int open_generator(answer *a) {
     tern_generator_options_defaults(&options);
     tn_sampling_config(&sampling, a->chat->options, &options);
     options.draft = a->chat->draft.session;
+    options.n_begun = a->n_begun;
     options.stop = a->chat->options->stop.v;
     options.n_stop = a->chat->options->stop.n;
     if (settings->n_predict) options.max_tokens = (uint64_t)settings->n_predict - a->n_tokens;

@@ -50,11 +50,10 @@ static char *conversation_json(const tn_chat *chat) {
     return text;
 }
 
-static char *conversation_text(const tn_chat *chat) {
+static char *conversation_text(const tn_chat *chat, size_t *n) {
     char *text = NULL;
-    size_t n;
     tern_message m;
-    FILE *out = open_memstream(&text, &n);
+    FILE *out = open_memstream(&text, n);
     if (!out) return NULL;
     for (size_t i = 0; tern_chat_message(chat->chat, i, &m); i++) {
         fprintf(out, "%s%s:\n", i ? "\n" : "", m.role);
@@ -66,11 +65,11 @@ static char *conversation_text(const tn_chat *chat) {
     return NULL;
 }
 
-static int write_file(const char *path, char *text) {
+static int write_file(const char *path, char *text, size_t n) {
     tn_output output;
     if (!text) return tn_cli_fail("cannot save: %s: out of memory", path);
     int failed = tn_output_open(&output, path);
-    if (!failed) failed = tn_output_write(&output, text, strlen(text));
+    if (!failed) failed = tn_output_write(&output, text, n);
     if (!failed) failed = tn_output_commit(&output);
     free(text);
     return failed;
@@ -80,13 +79,16 @@ int tn_chat_save(tn_chat *chat, const char *path) {
     char state[4096];
     tern_error err;
     if (ends_in(path, ".txt") || ends_in(path, ".md")) {
-        const int failed = write_file(path, conversation_text(chat));
+        size_t n = 0;
+        char *text = conversation_text(chat, &n);
+        const int failed = write_file(path, text, n);
         if (!failed) tn_chat_note(chat, "written to %s", path);
         return failed;
     }
     if (!state_path(path, state, sizeof state))
         return tn_cli_fail("cannot save: %s: the name is too long", path);
-    const int failed = write_file(path, conversation_json(chat));
+    char *json = conversation_json(chat);
+    const int failed = write_file(path, json, json ? strlen(json) : 0);
     if (failed) return failed;
     if (tern_session_save(chat->session, state, &err) != TERN_OK) return tn_cli_fail_library(&err);
     tn_chat_note(chat, "saved to %s and %s", path, state);
@@ -169,7 +171,7 @@ int tn_chat_load(tn_chat *chat, const char *path) {
     json_error_t error;
     int failed = tn_cli_read(path, &file);
     if (failed) return failed;
-    json_t *root = json_loadb(file.bytes, file.n, 0, &error);
+    json_t *root = json_loadb(file.bytes, file.n, JSON_ALLOW_NUL, &error);
     free(file.bytes);
     if (!root) return tn_cli_fail("cannot load: %s: line %d: %s", path, error.line, error.text);
     failed = load_conversation(chat, root, path);

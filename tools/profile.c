@@ -134,6 +134,8 @@ int tn_profile_apply(tn_options *options, tn_profile **kept) {
     if (!p) return tn_cli_fail("cannot read: settings: out of memory");
     p->options = options;
     p->given = options->given;
+    const tn_option_set constraints = TN_ACCEPT(GRAMMAR) | TN_ACCEPT(JSON_SCHEMA);
+    if (p->given & constraints) p->given |= constraints; /* one is instead of the other */
     FILE *file = find_path(p) ? fopen(p->path, "re") : NULL;
     if (!file) {
         if (!options->profile) return TN_EXIT_DONE;

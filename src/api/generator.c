@@ -73,6 +73,9 @@ static tn_status make(tern_generator *generator, const tern_session *session, co
                     "there are embeddings instead of logits");
     if (!s && !o->sampling) s = tn_api_model_sampling(session->model, &p, e);
     if (!s) s = make_constraint(generator, session, o, e);
+    if (!s && o->draft && (o->draft == session || !tn_api_has_logits(o->draft)))
+        s = tn_fail(e, TN_ERR_ARG, "cannot draft", tn_file_path(o->draft->model->m->file),
+                    "expected another session, one that keeps logits");
     if (!s && o->draft) s = check_draft(session->model, o->draft->model, e);
     if (s) return s;
     if (o->sampling) {
@@ -85,6 +88,7 @@ static tn_status make(tern_generator *generator, const tern_session *session, co
                                    .n_stop = o->n_stop,
                                    .ignore_end = o->ignore_end,
                                    .special = o->special,
+                                   .n_begun = o->n_begun,
                                    .constraint = generator->constraint,
                                    .want_logprobs = o->want_logprobs,
                                    .n_logprobs = o->n_logprobs,

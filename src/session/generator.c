@@ -61,6 +61,29 @@ static tn_status start(tn_generator *g, const int32_t *prompt, size_t n_prompt, 
     return TN_OK;
 }
 
+static bool reserve(tn_generator *g, size_t more) {
+    if (g->cap_text - g->n_text >= more) return true;
+    size_t cap = (g->n_text + more) * 2 + 64;
+    char *bigger = realloc(g->text, cap);
+    if (!bigger) return false;
+    g->text = bigger;
+    g->cap_text = cap;
+    return true;
+}
+
+/* The text goes on from its beginning, the last tokens of the prompt. */
+static tn_status go_on(tn_generator *g, const int32_t *begun, tn_error *err) {
+    for (size_t i = 0; i < g->config.n_begun; i++) {
+        if (g->config.constraint) {
+            const tn_status s = tn_constraint_accept(g->config.constraint, begun[i], err);
+            if (s) return s;
+        }
+        if (!reserve(g, tn_stream_bound(g->tok, begun[i]))) return out_of_memory(err);
+        tn_stream_push(g->tok, &g->stream, begun[i], g->config.special, g->text); /* was shown before */
+    }
+    return TN_OK;
+}
+
 tn_status tn_generator_new(tn_session *session, const tn_tokenizer *tok, const tn_generator_config *config,
                            const int32_t *prompt, size_t n_prompt, tn_generator **out, tn_error *err) {
     *out = NULL;
@@ -70,7 +93,9 @@ tn_status tn_generator_new(tn_session *session, const tn_tokenizer *tok, const t
     g->tok = tok;
     g->config = *config;
     g->last = -1;
+    if (config->n_begun > n_prompt) g->config.n_begun = n_prompt;
     tn_status s = start(g, prompt, n_prompt, err);
+    if (!s) s = go_on(g, prompt + n_prompt - g->config.n_begun, err);
     if (s) {
         tn_generator_free(g);
         return s;
@@ -98,16 +123,6 @@ void tn_generator_free(tn_generator *g) {
 }
 
 /* ---- Text -------------------------------------------------------------------------------------------------------- */
-
-static bool reserve(tn_generator *g, size_t more) {
-    if (g->cap_text - g->n_text >= more) return true;
-    size_t cap = (g->n_text + more) * 2 + 64;
-    char *bigger = realloc(g->text, cap);
-    if (!bigger) return false;
-    g->text = bigger;
-    g->cap_text = cap;
-    return true;
-}
 
 /* Cuts the text at the earliest stop string. */
 static bool cut_at_stop(tn_generator *g) {

@@ -22,6 +22,7 @@ typedef struct tn_generator_config {
     const char *const *stop; /* n_stop strings, copied; none may be empty */
     size_t n_stop;
     bool ignore_end, special;
+    size_t n_begun; /* the last tokens of the prompt that are the beginning of the text: shown, and met by the constraint */
     tn_constraint *constraint; /* NULL: none; at its start, and must outlive the generator */
     uint32_t n_logprobs;       /* of how many tokens beside the one made; meant if want_logprobs */
     bool want_logprobs;

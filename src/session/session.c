@@ -8,9 +8,17 @@ static uint32_t whole_chunks(uint64_t n) {
     return (uint32_t)((n + TN_ATTN_CHUNK - 1) / TN_ATTN_CHUNK * TN_ATTN_CHUNK);
 }
 
-static uint32_t capacity(const tn_cache_shape *shape, const tn_session_config *c) {
-    const uint64_t ring = (uint64_t)shape->window + c->n_batch + TN_RING_MARGIN;
-    return whole_chunks(shape->window && ring < c->n_ctx ? ring : c->n_ctx);
+static uint32_t largest_window(const tn_graph *graph) {
+    uint32_t window = 0;
+    for (uint32_t i = 0; i < graph->n_caches; i++)
+        if (graph->caches[i].window > window) window = graph->caches[i].window;
+    return window;
+}
+
+/* All rings are as long as the largest window asks for, so that they can be taken back equally far. */
+static uint32_t capacity(const tn_session *s, const tn_cache_shape *shape) {
+    const uint64_t ring = (uint64_t)largest_window(s->graph) + s->config.n_batch + TN_RING_MARGIN;
+    return whole_chunks(shape->window && ring < s->config.n_ctx ? ring : s->config.n_ctx);
 }
 
 /* Bytes of one position of a head. */
@@ -19,9 +27,9 @@ static size_t row_bytes(const tn_cache_shape *shape, const tn_session_config *c)
 }
 
 /* Sizes of one cache's k (v, if it has one of its own, is the same); false on overflow. */
-static bool cache_bytes(const tn_cache_shape *shape, const tn_session_config *c, uint64_t *head_bytes,
+static bool cache_bytes(const tn_session *s, const tn_cache_shape *shape, uint64_t *head_bytes,
                         uint64_t *bytes) {
-    return tn_mul_u64(capacity(shape, c), row_bytes(shape, c), head_bytes) &&
+    return tn_mul_u64(capacity(s, shape), row_bytes(shape, &s->config), head_bytes) &&
            tn_mul_u64(*head_bytes, shape->n_kv_heads, bytes) && *bytes < SIZE_MAX / 8;
 }
 
@@ -56,7 +64,7 @@ static tn_status measure(tn_session *s, tn_error *err) {
     if (status) return status;
     uint64_t total = 0, head, bytes, private_bytes, logits_bytes;
     for (uint32_t i = 0; i < s->graph->n_caches; i++)
-        if (!cache_bytes(&s->graph->caches[i], c, &head, &bytes) ||
+        if (!cache_bytes(s, &s->graph->caches[i], &head, &bytes) ||
             !tn_add_u64(total, (s->graph->caches[i].latent ? 1 : 2) * bytes, &total))
             return too_large(err);
     s->kv_bytes = total;
@@ -100,12 +108,12 @@ static void place_caches(tn_session *s) {
     for (uint32_t i = 0; i < s->graph->n_caches; i++) {
         const tn_cache_shape *shape = &s->graph->caches[i];
         uint64_t head = 0, bytes = 0;
-        cache_bytes(shape, &s->config, &head, &bytes);
+        cache_bytes(s, shape, &head, &bytes);
         s->kv[i] = (tn_kv){.k = at,
                            .v = shape->latent ? at : at + bytes,
                            .head_stride = head,
                            .pos_stride = row_bytes(shape, &s->config),
-                           .capacity = capacity(shape, &s->config)};
+                           .capacity = capacity(s, shape)};
         at += (shape->latent ? 1 : 2) * bytes;
         if (shape->window > s->window) s->window = shape->window;
         if (!shape->window || s->kv[i].capacity >= s->config.n_ctx) continue; /* it keeps all positions */

@@ -454,6 +454,7 @@ static void drafts_do_not_make_a_sequence_long(void **state) {
     m->graph.long_above = 40;
     tn_session *alone = new_session(m, 128, 1), *s = new_session(m, 128, 16);
     static outcome plain, ahead;
+    uint64_t n_evaluated = 0;
     for (uint64_t max = 20; max < 50; max++) {
         tn_generator_config c = sampled;
         c.sampling.temperature = max % 2 ? 0.0f : 0.3f;
@@ -461,7 +462,9 @@ static void drafts_do_not_make_a_sequence_long(void **state) {
         run(alone, f->tok, &c, -1, &plain);
         run(s, f->tok, &c, -1, &ahead);
         assert_same(&plain, &ahead);
+        n_evaluated += ahead.n_evaluated;
     }
+    assert_true(n_evaluated > 20);
     tn_session_free(alone);
     tn_session_free(s);
     tn_model_close(m);
