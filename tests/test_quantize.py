@@ -325,7 +325,9 @@ class Quantize(unittest.TestCase):
             x = np.zeros((24, 512), np.float32)
             x[where] = bad
             write_source(self.source, names=[], **{name: x})
-            self.expect_error([name, f"row {where[0]}, column {where[1]} is"], self.source, self.out, "--type", "Q4_0")
+            says = [name, f"row {where[0]}, column {where[1]} is"]
+            self.expect_error(says, self.source, self.out, "--type", "Q4_0")
+            self.expect_error(says, self.source, self.out, "--target-bpw", "5")
         norm = np.ones(512, np.float32)
         norm[3] = np.nan
         write_source(self.source, **{"blk.1.attn_norm.weight": norm})

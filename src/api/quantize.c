@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "../base/outfile.h"
 #include "../quantize/budget.h"
 #include "../quantize/run.h"
 #include "quantize_auto.h"
@@ -164,10 +165,32 @@ static tn_status write_file(job *j, const char *out, tern_quantized *sum, tn_err
     return tn_gguf_commit(writer, err);
 }
 
+/* An importance matrix of another model would change the choice of types and weigh nothing. */
+static tn_status check_imatrix(const job *j, tn_error *err) {
+    for (uint64_t i = 0; i < tn_file_n_tensors(j->file); i++) {
+        const tn_tensor *t = tn_file_tensor_at(j->file, i);
+        const float *weights;
+        const tn_status s =
+            tn_imatrix_find(j->imatrix, t->cname, t->dims[0], t->dims[2] * t->dims[3], &weights, err);
+        if (s != TN_OK || weights) return s;
+    }
+    return tn_fail(err, TN_ERR_ARG, WHAT, j->o->imatrix, "none of its entries is of a tensor of '%s'", j->in);
+}
+
+/* Whether the file can be written at all, which is not to be learned after hours of measuring. */
+static tn_status check_place(const char *out, tn_error *err) {
+    tn_outfile probe;
+    const tn_status s = tn_outfile_open(&probe, out, err);
+    tn_outfile_discard(&probe);
+    return s;
+}
+
 static tn_status run_job(job *j, const char *out, tern_quantized *sum, tn_error *err) {
     tn_status s = read_recipe(j, err);
     if (s == TN_OK) s = tn_file_open(j->in, &j->file, err);
     if (s == TN_OK && j->o->imatrix) s = tn_imatrix_open(j->o->imatrix, &j->imatrix, err);
+    if (s == TN_OK && j->imatrix) s = check_imatrix(j, err);
+    if (s == TN_OK && !j->o->dry_run) s = check_place(out, err);
     if (s == TN_OK) s = make_plan(j, sum, err);
     if (s != TN_OK) return s;
     sum->recipe = tn_recipe_text(&j->recipe);

@@ -189,15 +189,15 @@ static void describe(const collector *c, const tn_importance_config *config, tn_
 }
 
 static tn_status write_entry(const collector *c, const entry *e, tn_gguf_writer *w, tn_error *err) {
-    tn_status s = TN_OK;
     const size_t n = (size_t)e->n_columns * e->n_matrices;
-    for (size_t i = 0; s == TN_OK && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const float sum = (float)e->sums[i];
         if (!isfinite(sum))
             return tn_fail(err, TN_ERR_NUMERIC, WHAT, tn_file_path(c->model->file),
                            "what tensor '%.80s' is multiplied by is not finite", e->tensor->cname);
-        s = tn_gguf_write(w, &sum, sizeof sum, err);
+        memcpy((uint8_t *)e->sums + i * sizeof sum, &sum, sizeof sum); /* in place of what has been read */
     }
+    tn_status s = tn_gguf_write(w, e->sums, n * sizeof(float), err);
     for (uint32_t i = 0; s == TN_OK && i < e->n_matrices; i++) {
         const float count = (float)e->counts[i];
         s = tn_gguf_write(w, &count, sizeof count, err);

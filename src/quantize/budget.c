@@ -1,6 +1,7 @@
 #include "budget.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "../../kernels/kernels.h"
@@ -44,6 +45,8 @@ static double row_error(const budget *b, const tn_tensor *t, tn_dtype type, uint
                         const float *weights) {
     const uint64_t n = t->dims[0];
     b->kernels.weight[t->dtype].dequantize(b->x, t->data + row * tn_dtype_row_bytes(t->dtype, n), n);
+    for (uint64_t i = 0; i < n; i++)
+        if (!isfinite(b->x[i])) return INFINITY;
     b->quantizers->row[type](b->x, n, weights, b->blocks);
     b->kernels.weight[type].dequantize(b->y, b->blocks, n);
     double sum = 0;
