@@ -213,6 +213,7 @@ def shape_rows():
         factor = {f"{name}.weight": 2 * weights[f"{name}.weight"], f"{name}.scale": np.array([0.5], np.float32)}
         yield Row(f"a factor of {name}, whose weights are twice as large", "same", tensors=factor)
     yield Row("a factor of activations", "same", tensors={"blk.0.ffn_up.input_scale": np.array([0.5], np.float32)})
+    yield Row("a factor of the embedding", "error", ("token_embd", "factor"), tensors={"token_embd.scale": np.array([0.5], np.float32)})
     yield Row("two factors of a matrix", "error", ("ffn_up.scale",), tensors={"blk.0.ffn_up.scale": of(2)})
     half = np.array([0.5], np.float16)
     yield Row("a factor in F16", "error", ("ffn_up.scale",), raw={"blk.0.ffn_up.scale": (half, "F16")})

@@ -91,6 +91,15 @@ static tn_value_id scaled(tn_builder *b, tn_value_id x, const char *expr) {
     return scaled_by(b, x, (float)tn_build_number(b, expr, 1));
 }
 
+tn_weight tn_build_bare_matrix(tn_builder *b, int def, uint32_t k) {
+    const tn_weight w = tn_build_matrix(b, def, k);
+    const tn_tensor *t = b->status ? NULL : tn_build_tensor(b, def);
+    if (t && tn_model_factor(b->m, t))
+        tn_build_fail(b, "tensor '%s' has a factor, which what is made of it does not apply",
+                      b->m->arch.tensors[def].id);
+    return w;
+}
+
 tn_value_id tn_build_linear(tn_builder *b, tn_value_id x, int weight, int bias) {
     const tn_weight w = tn_build_matrix(b, weight, tn_build_width(b, x));
     tn_value_id y = tn_build_add(b, (tn_op){.kind = TN_OP_MATMUL, .in = {x, -1, -1}, .weight = w});
@@ -126,7 +135,7 @@ static tn_value_id row_product(tn_builder *b, tn_value_id x, int def) {
     if (b->m->arch.tensors[def].n_dims == 1 && !(v = tn_build_vector(b, def, tn_build_width(b, x))))
         tn_build_fail(b, "tensor '%s' is absent, and the step needs it", b->m->arch.tensors[def].id);
     const uint32_t width = tn_build_width(b, x);
-    const tn_weight w = b->m->arch.tensors[def].n_dims != 1 ? tn_build_matrix(b, def, width)
+    const tn_weight w = b->m->arch.tensors[def].n_dims != 1 ? tn_build_bare_matrix(b, def, width)
                         : v ? (tn_weight){(const uint8_t *)v, TN_DTYPE_F32, width, 1}
                             : (tn_weight){0};
     if (w.n != 1)
@@ -210,14 +219,14 @@ static tn_value_id look_up(tn_builder *b, const tn_weight *table, tn_embed_by by
 /* x plus rows of another table; x where there is none. */
 static tn_value_id add_rows(tn_builder *b, tn_value_id x, int def, tn_embed_by by) {
     if (!tn_build_tensor(b, def)) return x;
-    const tn_weight table = tn_build_matrix(b, def, b->m->hparams.n_embd);
+    const tn_weight table = tn_build_bare_matrix(b, def, b->m->hparams.n_embd);
     if (by == TN_EMBED_POSITION) b->g->n_positions = table.n;
     return tn_build_add(b, (tn_op){.kind = TN_OP_ADD, .in = {x, look_up(b, &table, by), -1}});
 }
 
 static tn_value_id embed(tn_builder *b) {
     const tn_step *step = &b->m->arch.embed;
-    const tn_weight table = tn_build_matrix(b, step->table, b->m->hparams.n_embd);
+    const tn_weight table = tn_build_bare_matrix(b, step->table, b->m->hparams.n_embd);
     if (!b->status && table.n != b->m->hparams.n_vocab)
         tn_build_fail(b, "the embedding table does not have a row for each token");
     tn_value_id x = scaled(b, look_up(b, &table, TN_EMBED_TOKEN), step->scale);

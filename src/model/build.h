@@ -36,6 +36,8 @@ uint32_t tn_build_width(const tn_builder *b, tn_value_id value);
 const float *tn_build_vector(tn_builder *b, int def, uint32_t n);
 /* A matrix whose rows are k long; zero after a failure. */
 tn_weight tn_build_matrix(tn_builder *b, int def, uint32_t k);
+/* The same of one that is read otherwise than by tn_build_linear, which alone applies factors: one with a factor is an error. */
+tn_weight tn_build_bare_matrix(tn_builder *b, int def, uint32_t k);
 
 /* Adds an operation. After a failure nothing more is added, and the value is one that exists. */
 tn_value_id tn_build_add(tn_builder *b, tn_op op);

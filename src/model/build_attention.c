@@ -125,7 +125,7 @@ static tn_value_id temper(tn_builder *b, const tn_step *step, tn_value_id q) {
 static const float *head_norm(tn_builder *b, int def, tn_attention_params *p, uint32_t n_heads) {
     const tn_tensor *t = tn_build_tensor(b, def);
     if (!t || b->m->arch.tensors[def].n_dims == 1) return tn_build_vector(b, def, p->head_dim);
-    const tn_weight rows = tn_build_matrix(b, def, p->head_dim);
+    const tn_weight rows = tn_build_bare_matrix(b, def, p->head_dim);
     if (!b->status && (rows.n != n_heads || rows.dtype != TN_DTYPE_F32 || (uintptr_t)rows.data % 4))
         tn_build_fail(b, "tensor '%s' is not a row of F32 for each of %u heads, as the step needs",
                       b->m->arch.tensors[def].id, n_heads);

@@ -66,7 +66,7 @@ static void set_matrices(tn_builder *b, const tn_step *step, const shape *s, tn_
                          tn_head_product_params *out) {
     const uint32_t plain = s->head_dim - s->rope_dim;
     if (tn_build_tensor(b, step->kv_b)) {
-        const tn_weight kv_b = tn_build_matrix(b, step->kv_b, s->rank);
+        const tn_weight kv_b = tn_build_bare_matrix(b, step->kv_b, s->rank);
         if (!b->status && kv_b.n != (uint64_t)s->heads * ((uint64_t)plain + s->value_dim))
             tn_build_fail(b, "tensor '%s' does not have the keys and values of all heads",
                           b->m->arch.tensors[step->kv_b].id);
