@@ -12,6 +12,7 @@ import pathlib
 import struct
 
 import architectures
+import architectures_encoders
 import architectures_moe
 import numpy as np
 import tiny
@@ -327,4 +328,4 @@ class Checkpoint:
 
 
 def cases():
-    return list(tiny.CASES.values()) + architectures.CASES + architectures_moe.CASES
+    return list(tiny.CASES.values()) + architectures.CASES + architectures_encoders.CASES + architectures_moe.CASES

@@ -1,5 +1,6 @@
-"""Each architecture of tests/architectures.py and architectures_moe.py computes what transformers computes, and the same bits however the work
-is cut: one batch, token by token, other threads, the reference's kernels, and every weight type that its widths allow.
+"""Each architecture of tests/architectures.py, architectures_encoders.py and architectures_moe.py computes what transformers computes, and
+the same bits however the work is cut: one batch, token by token, other threads, the reference's kernels, and every weight type that its
+widths allow.
 
 Two of them run from their YAML file alone, in a program that has no architecture built in."""
 
@@ -14,6 +15,7 @@ try:
     TESTS = pathlib.Path(__file__).resolve().parent
     sys.path.insert(0, str(TESTS))
     import architectures
+    import architectures_encoders
     import architectures_moe
     import tiny
 except ImportError as error:
@@ -123,7 +125,7 @@ def guarded(function, case, folder):
 
 
 def main():
-    cases = architectures.CASES + architectures_moe.CASES
+    cases = architectures.CASES + architectures_encoders.CASES + architectures_moe.CASES
     chosen = [case for case in cases if not sys.argv[1:] or case.name in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as name:
         print(f"{'case':20} {'f32 cache':>9} {'f16 cache':>9}  the feature that changes least")

@@ -16,6 +16,7 @@ try:
     import numpy as np
 
     import tiny
+    from tiny import log_softmax, run
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -25,19 +26,6 @@ N_CTX = 24
 TEXT = "the rain on the roof is an old tune; it starts at nine, and then the house is still. " * 5
 QUESTIONS = [("the", ["rain", "sea in the north", "a"], 0), ("it starts at", ["nine", "ten"], 1), ("an old ", ["tune", "house, then"], 1),
              ("on the roof", [" rain", "the rain on it", "no"], 2), ("is", ["still", "on"], 0)]  # fmt: skip
-
-
-def run(*args, code=0, env=None, text=None):
-    done = subprocess.run([TERN, *map(str, args)], capture_output=True, text=True, input=text, timeout=120,
-                          env={**os.environ, **(env or {})})  # fmt: skip
-    assert done.returncode == code, f"exit {done.returncode}, expected {code}: {args}: {done.stderr}"
-    return done.stderr if code else done.stdout
-
-
-def log_softmax(logits):
-    logits = logits.astype(np.float64)
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 
 def mean_and_error(x):

@@ -21,6 +21,7 @@ try:
     import numpy as np
 
     import tiny
+    from tiny import log_softmax, run
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -28,19 +29,6 @@ except ImportError as error:
 TERN = tiny.tern()
 TEXT = "the rain on the roof is an old tune; it starts at nine, and then the house is still. (A cat sleeps: 3 of 4.) " * 12
 N_CTX, N_CHUNKS = 128, 4
-
-
-def run(*args, code=0, env=None, text=None):
-    done = subprocess.run([TERN, *map(str, args)], capture_output=True, text=True, input=text, timeout=120,
-                          env={**os.environ, **(env or {})})  # fmt: skip
-    assert done.returncode == code, f"exit {done.returncode}, expected {code}: {args}: {done.stderr}"
-    return done.stderr if code else done.stdout
-
-
-def log_softmax(logits):
-    logits = logits.astype(np.float64)
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 
 def digest(path):

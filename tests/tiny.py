@@ -450,3 +450,18 @@ def floats(name, path, ids, *options, env=None):
                 f"{' '.join(command)}: exit {done.returncode}: {done.stderr.decode(errors='replace').strip()}"
             )
         return np.fromfile(out, "<f4")
+
+
+def run(*args, code=0, env=None, text=None):
+    """tern's standard output, or its standard error where it shall end with another code than 0."""
+    done = subprocess.run(
+        [tern(), *map(str, args)], capture_output=True, text=True, input=text, timeout=300, env={**os.environ, **(env or {})}
+    )
+    assert done.returncode == code, f"exit {done.returncode}, expected {code}: {args}: {done.stderr}"
+    return done.stderr if code else done.stdout
+
+
+def log_softmax(logits):
+    logits = logits.astype(np.float64)
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))

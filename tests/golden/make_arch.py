@@ -3,7 +3,7 @@ need.
 
     python tests/golden/make_arch.py [CASE...]
 
-For each case of tests/architectures.py and architectures_moe.py, in tests/golden/arch/: NAME.f32, the float32 logits
+For each case of tests/architectures.py, _encoders.py and _moe.py, in tests/golden/arch/: NAME.f32, the float32 logits
 [position][vocabulary] of transformers' model in float32 with eager attention, or its last hidden state; and NAME.json, the
 ids, the checkpoint's tensor names and shapes, how far the same model in float64 is from it, and how much the results change
 with each feature of the case altered (what the test would notice). Both figures are largest difference / largest |result|.
@@ -20,6 +20,7 @@ import transformers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import architectures  # noqa: E402
+import architectures_encoders  # noqa: E402
 import architectures_moe  # noqa: E402
 
 
@@ -99,6 +100,6 @@ def make(case):
 
 
 if __name__ == "__main__":
-    for chosen in architectures.CASES + architectures_moe.CASES:
+    for chosen in architectures.CASES + architectures_encoders.CASES + architectures_moe.CASES:
         if chosen.name in sys.argv[1:] or len(sys.argv) == 1:
             make(chosen)

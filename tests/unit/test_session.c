@@ -10,7 +10,7 @@
 
 #include "src/model/model.h"
 #include "src/session/session.h"
-#include "tests/unit/tiny_model.h"
+#include "tests/unit/tiny_session.h"
 
 /* ---- Counting allocations: the C library's own functions, or the sanitizer's hook ------------------------------- */
 
@@ -50,32 +50,8 @@ static void install_counter(void) {}
 
 /* ---- Helpers ---------------------------------------------------------------------------------------------------- */
 
-static tn_session *new_session_with(const tn_model *m, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads,
-                                    tn_kv_type kv) {
-    const tn_session_config c = {.n_ctx = n_ctx,
-                                 .n_batch = n_batch,
-                                 .n_outputs = 1,
-                                 .n_threads = n_threads,
-                                 .n_vocab = m->hparams.n_vocab,
-                                 .kv = kv};
-    tn_session *s = NULL;
-    tn_error err = {0};
-    if (tn_session_new(&m->graph, &c, &s, &err)) fail_msg("%s", err.message);
-    return s;
-}
-
 static tn_session *new_session(const tn_model *m, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads) {
-    return new_session_with(m, n_ctx, n_batch, n_threads, TN_KV_F16);
-}
-
-static void make_ids(int32_t *ids, size_t n, uint32_t n_vocab) {
-    uint64_t rng = 7;
-    for (size_t i = 0; i < n; i++) ids[i] = (int32_t)(tiny_random(&rng) % n_vocab);
-}
-
-static void eval(tn_session *s, const int32_t *ids, size_t n) {
-    tn_error err = {0};
-    if (tn_session_eval(s, ids, n, 1, &err)) fail_msg("%s", err.message);
+    return tiny_session(m, n_ctx, n_batch, n_threads, TN_KV_F16);
 }
 
 static size_t row_bytes(const tn_model *m) {
@@ -89,12 +65,12 @@ static void decode_and_prefill_allocate_nothing(void **state) {
     tn_model *m = tiny_open(&tiny_gemma3);
     tn_session *s = new_session(m, 512, 32, 2);
     int32_t ids[300];
-    make_ids(ids, 300, m->hparams.n_vocab);
-    eval(s, ids, 1); /* threads have started: under a sanitizer that allocates */
+    tiny_ids(ids, 300, m->hparams.n_vocab, 7);
+    tiny_eval(s, ids, 1); /* threads have started: under a sanitizer that allocates */
     const unsigned long before = atomic_load(&n_allocations);
     assert_true(before > 0); /* the counter counts */
-    eval(s, ids + 1, 99);
-    for (int i = 100; i < 300; i++) eval(s, &ids[i], 1);
+    tiny_eval(s, ids + 1, 99);
+    for (int i = 100; i < 300; i++) tiny_eval(s, &ids[i], 1);
     assert_int_equal(atomic_load(&n_allocations), before);
     tn_session_free(s);
     tn_model_close(m);
@@ -112,15 +88,15 @@ static void logits_do_not_depend_on_cuts_or_threads(void **state) {
     for (int i = 0; i < 4; i++) {
         tn_model *m = tiny_open(&shapes[i]);
         int32_t ids[200];
-        make_ids(ids, 200, m->hparams.n_vocab);
-        tn_session *whole = new_session_with(m, 512, 200, 1, kvs[i]);
-        eval(whole, ids, 200);
+        tiny_ids(ids, 200, m->hparams.n_vocab, 7);
+        tn_session *whole = tiny_session(m, 512, 200, 1, kvs[i]);
+        tiny_eval(whole, ids, 200);
         static const uint32_t batches[] = {1, 3, 64, 100}, evals[] = {1, 7, 65, 200};
         for (int b = 0; b < 4; b++)
             for (int e = 0; e < 4; e++) {
-                tn_session *s = new_session_with(m, 512, batches[b], threads[(4 * b + e + i) % 5], kvs[i]);
+                tn_session *s = tiny_session(m, 512, batches[b], threads[(4 * b + e + i) % 5], kvs[i]);
                 for (size_t at = 0; at < 200; at += evals[e])
-                    eval(s, ids + at, 200 - at < evals[e] ? 200 - at : evals[e]);
+                    tiny_eval(s, ids + at, 200 - at < evals[e] ? 200 - at : evals[e]);
                 assert_int_equal(tn_session_position(s), 200);
                 assert_memory_equal(tn_session_logits(s, 0), tn_session_logits(whole, 0), row_bytes(m));
                 tn_session_free(s);
@@ -135,19 +111,19 @@ static void truncation_gives_the_bits_of_a_fresh_session(void **state) {
     (void)state;
     tn_model *m = tiny_open(&tiny_gemma3);
     int32_t ids[1200];
-    make_ids(ids, 1200, m->hparams.n_vocab);
+    tiny_ids(ids, 1200, m->hparams.n_vocab, 7);
     tn_session *s = new_session(m, 2048, 32, 2), *fresh = new_session(m, 2048, 32, 2);
-    eval(s, ids, 1200);
+    tiny_eval(s, ids, 1200);
     assert_int_equal(tn_session_truncate(s, 1100), 1100); /* the margin is 256 positions */
     assert_null(tn_session_logits(s, 0));
-    eval(s, ids + 500, 40);
-    eval(fresh, ids, 1100);
-    eval(fresh, ids + 500, 40);
+    tiny_eval(s, ids + 500, 40);
+    tiny_eval(fresh, ids, 1100);
+    tiny_eval(fresh, ids + 500, 40);
     assert_memory_equal(tn_session_logits(s, 0), tn_session_logits(fresh, 0), row_bytes(m));
     assert_int_equal(tn_session_truncate(s, 300), 0); /* the rings no longer hold positions before 300 */
-    eval(s, ids, 90);
+    tiny_eval(s, ids, 90);
     assert_int_equal(tn_session_truncate(fresh, 0), 0);
-    eval(fresh, ids, 90);
+    tiny_eval(fresh, ids, 90);
     assert_memory_equal(tn_session_logits(s, 0), tn_session_logits(fresh, 0), row_bytes(m));
     assert_int_equal(tn_session_truncate(s, 5000), 90); /* nothing to drop */
     tn_session_free(s);
@@ -165,22 +141,22 @@ static void a_sequence_becomes_long_as_a_whole(void **state) {
     m->graph.ropes[0].long_factors = factors;
     m->graph.long_above = 40;
     int32_t ids[100];
-    make_ids(ids, 100, m->hparams.n_vocab);
+    tiny_ids(ids, 100, m->hparams.n_vocab, 7);
     tn_session *whole = new_session(m, 128, 100, 1), *steps = new_session(m, 128, 8, 2),
                *never = new_session(plain, 128, 100, 1);
     for (size_t n = 1; n <= 100; n++) {
-        eval(steps, ids + n - 1, 1);
+        tiny_eval(steps, ids + n - 1, 1);
         if (n != 39 && n != 40 && n != 41 && n != 100) continue;
         assert_int_equal(tn_session_truncate(whole, 0), 0);
         assert_int_equal(tn_session_truncate(never, 0), 0);
-        eval(whole, ids, n);
-        eval(never, ids, n);
+        tiny_eval(whole, ids, n);
+        tiny_eval(never, ids, n);
         assert_memory_equal(tn_session_logits(steps, 0), tn_session_logits(whole, 0), row_bytes(m));
         const bool same = !memcmp(tn_session_logits(never, 0), tn_session_logits(whole, 0), row_bytes(m));
         assert_int_equal(same, n <= 40);
     }
     assert_int_equal(tn_session_truncate(steps, 60), 60);
-    eval(steps, ids + 60, 40);
+    tiny_eval(steps, ids + 60, 40);
     assert_memory_equal(tn_session_logits(steps, 0), tn_session_logits(whole, 0), row_bytes(m));
     assert_int_equal(tn_session_truncate(steps, 40), 0); /* the cache is a long sequence's */
     tn_session_free(whole);
@@ -194,7 +170,7 @@ static void rows_of_logits_are_those_of_single_evals(void **state) {
     (void)state;
     tn_model *m = tiny_open(&tiny_llama);
     int32_t ids[20];
-    make_ids(ids, 20, m->hparams.n_vocab);
+    tiny_ids(ids, 20, m->hparams.n_vocab, 7);
     tn_session_config c = {.n_ctx = 64,
                            .n_batch = 6,
                            .n_outputs = 6,
@@ -208,7 +184,7 @@ static void rows_of_logits_are_those_of_single_evals(void **state) {
     assert_int_equal(tn_session_eval(s, ids, 20, 5, NULL),
                      TN_OK); /* batches of 6, 6, 6, 2: outputs from two of them */
     for (uint32_t i = 0; i < 20; i++) {
-        eval(one, &ids[i], 1);
+        tiny_eval(one, &ids[i], 1);
         if (i >= 15)
             assert_memory_equal(tn_session_logits(one, 0), tn_session_logits(s, i - 15), row_bytes(m));
     }
@@ -232,7 +208,7 @@ static void sync_computes_what_is_not_there(void **state) {
     tn_model *m = tiny_open(&tiny_gemma3);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int32_t held[1200], ids[1200];
-        make_ids(held, 1200, m->hparams.n_vocab);
+        tiny_ids(held, 1200, m->hparams.n_vocab, 7);
         memcpy(ids, held, sizeof ids);
         for (uint32_t k = cases[i].common; k < cases[i].n; k++) ids[k] = (held[k] + 1) % 50;
         tn_session_config c = {.n_ctx = 1300,
@@ -244,7 +220,7 @@ static void sync_computes_what_is_not_there(void **state) {
         tn_session *s, *fresh;
         assert_int_equal(tn_session_new(&m->graph, &c, &s, NULL), TN_OK);
         assert_int_equal(tn_session_new(&m->graph, &c, &fresh, NULL), TN_OK);
-        if (cases[i].held) eval(s, held, cases[i].held);
+        if (cases[i].held) tiny_eval(s, held, cases[i].held);
         uint32_t reused;
         assert_int_equal(tn_session_sync(s, ids, cases[i].n, cases[i].n_outputs, &reused, NULL), TN_OK);
         assert_int_equal(reused, cases[i].reused);
@@ -253,8 +229,8 @@ static void sync_computes_what_is_not_there(void **state) {
         assert_int_equal(tn_session_eval(fresh, ids, cases[i].n, cases[i].n_outputs, NULL), TN_OK);
         for (uint32_t r = 0; r < cases[i].n_outputs; r++)
             assert_memory_equal(tn_session_logits(s, r), tn_session_logits(fresh, r), row_bytes(m));
-        eval(s, held, 1);
-        eval(fresh, held, 1);
+        tiny_eval(s, held, 1);
+        tiny_eval(fresh, held, 1);
         assert_memory_equal(tn_session_logits(s, 0), tn_session_logits(fresh, 0), row_bytes(m));
         tn_error err;
         static const int32_t many[1301];
@@ -278,7 +254,7 @@ static void errors_leave_the_session_usable(void **state) {
     int32_t ids[64], bad[2] = {3, 50};
     uint32_t seen = 0;
     tn_error err;
-    make_ids(ids, 64, m->hparams.n_vocab);
+    tiny_ids(ids, 64, m->hparams.n_vocab, 7);
     tn_session_config c = {.n_ctx = 64,
                            .n_batch = 8,
                            .n_outputs = 2,
@@ -329,7 +305,7 @@ static void encoders_compute_a_sequence_at_once(void **state) {
     int32_t ids[N];
     tn_error err = {0};
     tn_model *m = tiny_open(&tiny_encoder);
-    make_ids(ids, N, tiny_encoder.n_vocab);
+    tiny_ids(ids, N, tiny_encoder.n_vocab, 7);
     for (uint32_t n_threads = 1; n_threads <= 3; n_threads++) {
         tn_session *s = new_encoder(m, n_threads);
         assert_int_equal(tn_session_row_width(s), 64);
@@ -346,7 +322,7 @@ static void encoders_compute_a_sequence_at_once(void **state) {
         ids[N - 1] = ids[N - 1] ? 0 : 1; /* what follows matters */
         if (tn_session_eval(s, ids, N, N, &err)) fail_msg("%s", err.message);
         assert_memory_not_equal(tn_session_logits(s, 0), first, 64 * sizeof *first);
-        make_ids(ids, N, tiny_encoder.n_vocab);
+        tiny_ids(ids, N, tiny_encoder.n_vocab, 7);
         tn_session_free(s);
     }
     tn_model_close(m);
@@ -373,7 +349,7 @@ static void a_token_alone_has_the_embedding_of_a_batch_of_one(void **state) {
         for (uint32_t r = 0; r < 2; r++) memcpy(rows[r], tn_session_logits(s, r), sizeof rows[r]);
         tn_session_truncate(s, 0);
         for (uint32_t r = 0; r < 2; r++) {
-            eval(s, ids + r, 1);
+            tiny_eval(s, ids + r, 1);
             assert_memory_equal(tn_session_logits(s, 0), rows[r], sizeof rows[r]);
         }
         tn_session_free(s);

@@ -12,7 +12,7 @@
 #include "src/session/session.h"
 #include "src/session/state.h"
 #include "tern.h"
-#include "tests/unit/tiny_model.h"
+#include "tests/unit/tiny_session.h"
 
 /* ---- Helpers ---------------------------------------------------------------------------------------------------- */
 
@@ -37,30 +37,6 @@ static tn_status take(void *user, void *data, size_t n, tn_error *err) {
     memcpy(data, b->data + b->at, n);
     b->at += n;
     return TN_OK;
-}
-
-static tn_session *new_session(const tn_model *m, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads,
-                               tn_kv_type kv) {
-    const tn_session_config c = {.n_ctx = n_ctx,
-                                 .n_batch = n_batch,
-                                 .n_outputs = 1,
-                                 .n_threads = n_threads,
-                                 .n_vocab = m->hparams.n_vocab,
-                                 .kv = kv};
-    tn_session *s = NULL;
-    tn_error err = {0};
-    if (tn_session_new(&m->graph, &c, &s, &err)) fail_msg("%s", err.message);
-    return s;
-}
-
-static void make_ids(int32_t *ids, size_t n, uint32_t n_vocab) {
-    uint64_t rng = 11;
-    for (size_t i = 0; i < n; i++) ids[i] = (int32_t)(tiny_random(&rng) % n_vocab);
-}
-
-static void eval(tn_session *s, const int32_t *ids, size_t n) {
-    tn_error err = {0};
-    if (tn_session_eval(s, ids, n, 1, &err)) fail_msg("%s", err.message);
 }
 
 static bytes save(const tn_session *s, uint64_t model) {
@@ -128,25 +104,25 @@ static void a_restored_session_goes_on_with_the_same_bits(void **state) {
         if (cases[i].kv == TN_KV_Q8_0) shape.head_dim = 32;
         tn_model *m = tiny_open(&shape);
         int32_t ids[1000];
-        make_ids(ids, 1000, m->hparams.n_vocab);
-        tn_session *left = new_session(m, cases[i].n_ctx, cases[i].n_batch, 2, cases[i].kv);
-        tn_session *back = new_session(m, cases[i].to_ctx, cases[i].to_batch, 1, cases[i].kv);
-        eval(left, ids, cases[i].n);
-        eval(back, ids + 50, 20); /* what it held before does not matter */
+        tiny_ids(ids, 1000, m->hparams.n_vocab, 11);
+        tn_session *left = tiny_session(m, cases[i].n_ctx, cases[i].n_batch, 2, cases[i].kv);
+        tn_session *back = tiny_session(m, cases[i].to_ctx, cases[i].to_batch, 1, cases[i].kv);
+        tiny_eval(left, ids, cases[i].n);
+        tiny_eval(back, ids + 50, 20); /* what it held before does not matter */
         bytes b = save(left, 5);
         load(back, 5, &b);
         assert_int_equal(tn_session_position(back), cases[i].n);
         assert_memory_equal(tn_session_tokens(back), ids, cases[i].n * sizeof *ids);
         for (uint32_t k = 0; k < 25; k++) {
-            eval(left, ids + cases[i].n + k, 1);
-            eval(back, ids + cases[i].n + k, 1);
+            tiny_eval(left, ids + cases[i].n + k, 1);
+            tiny_eval(back, ids + cases[i].n + k, 1);
             assert_same_logits(m, left, back);
         }
         const uint32_t to = cases[i].n - 30;
         assert_int_equal(tn_session_truncate(left, to), to);
         assert_int_equal(tn_session_truncate(back, to), to);
-        eval(left, ids + 7, 40);
-        eval(back, ids + 7, 40);
+        tiny_eval(left, ids + 7, 40);
+        tiny_eval(back, ids + 7, 40);
         assert_same_logits(m, left, back);
         free(b.data);
         tn_session_free(left);
@@ -163,16 +139,16 @@ static void a_long_sequence_stays_one(void **state) {
     m->graph.ropes[0].long_factors = factors;
     m->graph.long_above = 40;
     int32_t ids[80];
-    make_ids(ids, 80, m->hparams.n_vocab);
+    tiny_ids(ids, 80, m->hparams.n_vocab, 11);
     for (uint32_t n = 38; n < 44; n++) {
-        tn_session *left = new_session(m, 128, 16, 1, TN_KV_F16),
-                   *back = new_session(m, 128, 16, 1, TN_KV_F16);
-        eval(left, ids, n);
+        tn_session *left = tiny_session(m, 128, 16, 1, TN_KV_F16),
+                   *back = tiny_session(m, 128, 16, 1, TN_KV_F16);
+        tiny_eval(left, ids, n);
         bytes b = save(left, 1);
         load(back, 1, &b);
         for (uint32_t at = n; at < 60; at++) {
-            eval(left, ids + at, 1);
-            eval(back, ids + at, 1);
+            tiny_eval(left, ids + at, 1);
+            tiny_eval(back, ids + at, 1);
             assert_same_logits(m, left, back);
         }
         free(b.data);
@@ -190,7 +166,7 @@ static void assert_refused(const tn_model *m, tn_session *s, const tn_session *f
     assert_int_equal(tn_state_load(s, model, b->n, "a state", take, b, &err), TN_ERR_FORMAT);
     if (!strstr(err.message, why)) fail_msg("%s: expected %s", err.message, why);
     assert_int_equal(tn_session_position(s), 0);
-    eval(s, ids, 5);
+    tiny_eval(s, ids, 5);
     assert_same_logits(m, s, fresh);
 }
 
@@ -217,11 +193,11 @@ static void what_is_not_whole_is_refused(void **state) {
     (void)state;
     tn_model *m = tiny_open(&tiny_llama);
     int32_t ids[6];
-    make_ids(ids, 6, m->hparams.n_vocab);
-    tn_session *s = new_session(m, 64, 8, 1, TN_KV_F16), *fresh = new_session(m, 64, 8, 1, TN_KV_F16);
+    tiny_ids(ids, 6, m->hparams.n_vocab, 11);
+    tn_session *s = tiny_session(m, 64, 8, 1, TN_KV_F16), *fresh = tiny_session(m, 64, 8, 1, TN_KV_F16);
     static const int32_t probe[] = {1, 2, 3, 4, 5};
-    eval(fresh, probe, 5);
-    eval(s, ids, 6);
+    tiny_eval(fresh, probe, 5);
+    tiny_eval(s, ids, 6);
     bytes whole = save(s, 9), b = {.data = malloc(whole.n + 8), .cap = whole.n + 8};
     for (size_t n = 0; n < whole.n; n += n < 100 || n + 100 > whole.n ? 1 : 13) {
         memcpy(b.data, whole.data, b.n = n);
@@ -252,12 +228,12 @@ static void what_does_not_belong_is_refused(void **state) {
     (void)state;
     tn_model *m = tiny_open(&tiny_gemma3);
     int32_t ids[60];
-    make_ids(ids, 60, m->hparams.n_vocab);
-    tn_session *s = new_session(m, 64, 8, 1, TN_KV_F16), *fresh = new_session(m, 64, 8, 1, TN_KV_F16),
-               *f32 = new_session(m, 64, 8, 1, TN_KV_F32), *small = new_session(m, 59, 8, 1, TN_KV_F16);
+    tiny_ids(ids, 60, m->hparams.n_vocab, 11);
+    tn_session *s = tiny_session(m, 64, 8, 1, TN_KV_F16), *fresh = tiny_session(m, 64, 8, 1, TN_KV_F16),
+               *f32 = tiny_session(m, 64, 8, 1, TN_KV_F32), *small = tiny_session(m, 59, 8, 1, TN_KV_F16);
     static const int32_t probe[] = {1, 2, 3, 4, 5};
-    eval(fresh, probe, 5);
-    eval(s, ids, 60);
+    tiny_eval(fresh, probe, 5);
+    tiny_eval(s, ids, 60);
     bytes whole = save(s, 9), b = {.data = malloc(whole.n), .n = whole.n, .cap = whole.n};
     memcpy(b.data, whole.data, b.n);
     assert_refused(m, s, fresh, 10, &b, "another model");
