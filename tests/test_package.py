@@ -101,6 +101,37 @@ class Library(unittest.TestCase):
         self.assertEqual(output(PREFIX / "bin" / "tern", "--version").strip(), f"tern {version}")
 
 
+# A process of its own: what does not look at its parameters ends it.
+CALL_WITH_NOTHING = """
+import ctypes, sys
+library, *calls = sys.argv[1:]
+library = ctypes.CDLL(library)
+for call in calls:
+    name, *types = call.split()
+    error = ctypes.create_string_buffer(516)
+    given = [{"double": ctypes.c_double(0), "int": 0}.get(kind) for kind in types] + [error]
+    status = getattr(library, name)(*given)
+    print(name, status, ctypes.c_int.from_buffer(error).value, error.raw[4:].split(bytes(1))[0].decode(), flush=True)
+"""
+
+
+class NoArguments(unittest.TestCase):
+    def test_every_function_that_can_fail_refuses_null(self):
+        text = re.sub(r"/\*.*?\*/", "", (ROOT / "include" / "tern.h").read_text(), flags=re.DOTALL)
+        calls = []
+        for name, parameters in re.findall(r"^TERN_API tern_status (\w+)\(([^;]*)\);", text, re.MULTILINE):
+            *kinds, last = parameters.split(",")
+            self.assertIn("tern_error *err", last)
+            calls.append(" ".join([name, *("pointer" if "*" in k else "double" if "double" in k else "int" for k in kinds)]))
+        self.assertGreater(len(calls), 25)
+        said = output(sys.executable, "-c", CALL_WITH_NOTHING, LIB / "libtern.so", *calls).splitlines()
+        self.assertEqual(len(said), len(calls), said[-1:])
+        for line in said:
+            name, status, code, message = line.split(" ", 3)
+            self.assertEqual((status, code), ("1", "1"), line)  # TERN_ERR_ARG
+            self.assertIn(name, message)
+
+
 class Examples(unittest.TestCase):
     def said(self, example, *args, **options):
         return output(PROGRAMS / example, *args, **options)
