@@ -178,6 +178,17 @@ class Examples(unittest.TestCase):
         text = self.said("chat", MODEL, 12, input="hello\nand then\n")
         self.assertGreaterEqual(text.count("\n"), 2)
 
+    def test_a_model_is_opened_from_a_descriptor(self):
+        with MODEL.open("rb") as file:
+            text = self.said("complete", f"/proc/self/fd/{file.fileno()}", "on the", 24, pass_fds=[file.fileno()])
+        self.assertEqual(text, self.said("complete", MODEL, "on the", 24))
+
+    def test_valgrind_finds_nothing(self):
+        if not shutil.which("valgrind"):
+            self.skipTest("no valgrind")
+        checks = ["-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all", "--errors-for-leak-kinds=all"]
+        output("valgrind", *checks, PROGRAMS / "complete", MODEL, "on the", 4)
+
     def test_a_model_that_is_none_is_one_line_of_error(self):
         for example, args in {"complete": ["a"], "chat": [], "search": [FOLDER, "a"], "json": ["a"], "sessions": ["1", "a"]}.items():
             command = [str(part) for part in (PROGRAMS / example, FOLDER / "none.gguf", *args)]
@@ -199,7 +210,8 @@ class Manual(unittest.TestCase):
         for name, path in pages.items():
             done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-Wbreak", path], capture_output=True, text=True)
             self.assertEqual(done.stderr, "", name)
-        self.assertIn("--state FILE", re.sub("\x1b\\[[0-9;]*m|.\b", "", output("groff", "-man", "-Tutf8", pages["tern-run.1"])))
+        self.assertIn("\n.B \\-\\-state FILE\n", pages["tern-run.1"].read_text())
+        self.assertIn("tern_session_truncate", pages["tern.h.3"].read_text())
 
     def complete(self, *words):
         script = PREFIX / "share" / "bash-completion" / "completions" / "tern"
