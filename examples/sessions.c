@@ -69,7 +69,9 @@ static int run_all(job *jobs, pthread_t *threads, size_t n) {
     for (size_t i = 0; i < n_started; i++) pthread_join(threads[i], NULL);
     for (size_t i = 0; i < n_started; i++) {
         if (jobs[i].status == TERN_OK) {
-            printf("%s%.*s\n", jobs[i].prompt, (int)jobs[i].n, jobs[i].text);
+            fputs(jobs[i].prompt, stdout);
+            fwrite(jobs[i].text, 1, jobs[i].n, stdout);
+            putchar('\n');
         } else {
             fprintf(stderr, "sessions: error: %s\n", jobs[i].err.message);
             exit_code = 1;
