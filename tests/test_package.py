@@ -17,7 +17,7 @@ import tiny
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("TERN_BUILD", ROOT / "build" / "tests")).resolve().parent
 SYMBOLS = ROOT / "tests" / "abi" / "tern.symbols"
-LARGEST_LIBRARY = 2_000_000
+LARGEST_LIBRARY = 4_000_000  # a third of it are the kernels of five instruction sets
 # Of the C library; what the loader is called differs between machines.
 SYSTEM_LIBRARIES = re.compile(r"lib(c|m|pthread)\.so\.\d+|ld-linux.*")
 SYSTEM_PACKAGES = re.compile(r"libc6( \(>= [\d.]+\))?")
@@ -137,7 +137,7 @@ class Examples(unittest.TestCase):
         return output(PROGRAMS / example, *args, **options)
 
     def test_are_short(self):
-        for path in (ROOT / "examples").iterdir():
+        for path in (ROOT / "examples").glob("*.*"):
             self.assertLess(len(path.read_text().splitlines()), 62 if path.suffix == ".py" else 150, path.name)
 
     def test_shared_static_and_python_complete_alike(self):

@@ -24,6 +24,16 @@ void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t alignment, size_t n);
 void __libc_free(void *p);
 
+#pragma GCC visibility push(default) /* the C library must find these too */
+void *malloc(size_t n);
+void *calloc(size_t n, size_t size);
+void *realloc(void *p, size_t n);
+void *aligned_alloc(size_t alignment, size_t n);
+void free(void *p);
+void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
+int munmap(void *at, size_t n);
+#pragma GCC visibility pop
+
 static atomic_long n_made, n_live, live_bytes;
 static atomic_long failing = -1; /* the number of the allocation that fails */
 
