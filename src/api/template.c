@@ -127,6 +127,7 @@ static tn_status add_json(json_t *variables, const char *name, const char *text,
                           tn_error *err) {
     json_error_t bad;
     json_t *value = text ? json_loads(text, JSON_ALLOW_NUL | JSON_DECODE_ANY, &bad) : json_null();
+    if (!value && bad.line < 0) return no_memory(err); /* nothing was found wrong */
     if (!value)
         return tn_fail(err, TN_ERR_FORMAT, "bad JSON", name, "line %d, column %d: %s", bad.line, bad.column,
                        bad.text);
