@@ -6,10 +6,10 @@
 
 static const char help[] =
     "usage: tern completion bash|zsh\n"
-    "Prints a script with which the shell completes commands, options and their values:\n"
+    "Prints a script with which the shell completes commands, options and values:\n"
     "\n"
-    "  source <(tern completion bash)                  in ~/.bashrc\n"
-    "  tern completion zsh > FOLDER/_tern              a folder of $fpath\n"
+    "  source <(tern completion bash)      in ~/.bashrc\n"
+    "  tern completion zsh > FOLDER/_tern  a folder of $fpath\n"
     "\n"
     "  -h, --help  this text\n";
 
