@@ -183,6 +183,15 @@ class Examples(unittest.TestCase):
             text = self.said("complete", f"/proc/self/fd/{file.fileno()}", "on the", 24, pass_fds=[file.fileno()])
         self.assertEqual(text, self.said("complete", MODEL, "on the", 24))
 
+    def test_the_chat_window_builds_where_gtk_is(self):
+        if subprocess.run(["pkg-config", "--exists", "gtk4"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("no GTK 4")
+        folder = FOLDER / "desktop"
+        output("cmake", "-S", ROOT / "examples" / "desktop", "-B", folder, f"-DCMAKE_PREFIX_PATH={PREFIX}")
+        output("cmake", "--build", folder)
+        done = subprocess.run([folder / "tern-window"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (2, "usage: tern-window MODEL.gguf\n"))
+
     def test_valgrind_finds_nothing(self):
         if not shutil.which("valgrind"):
             self.skipTest("no valgrind")

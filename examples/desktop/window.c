@@ -29,7 +29,7 @@ static void append(window *w, const char *text, const char *tag) {
 static void set_answering(window *w, gboolean answering) {
     w->answering = answering;
     gtk_button_set_label(GTK_BUTTON(w->button), answering ? "Stop" : "Send");
-    gtk_widget_set_sensitive(w->entry, !answering);
+    gtk_widget_set_sensitive(w->entry, TRUE);
     gtk_widget_set_sensitive(w->button, TRUE);
     if (!answering) gtk_widget_grab_focus(w->entry);
 }
@@ -74,11 +74,11 @@ static void tell(void *user, talker_event event, const char *text) {
     g_idle_add(on_news, n);
 }
 
+/* The button, which stops an answer, or the Enter key, which waits for its end. */
 static void on_send(GtkWidget *widget, gpointer data) {
     window *w = data;
-    (void)widget;
     if (w->answering) {
-        talker_cancel(w->talker);
+        if (widget == w->button) talker_cancel(w->talker);
         return;
     }
     char *question = g_strdup(gtk_editable_get_text(GTK_EDITABLE(w->entry)));
@@ -104,10 +104,18 @@ static void make_widgets(window *w, GtkWidget *top) {
     gtk_text_buffer_create_tag(w->text, "question", "weight", PANGO_WEIGHT_BOLD, NULL);
     gtk_text_buffer_create_tag(w->text, "answer", NULL);
     gtk_text_view_set_editable(GTK_TEXT_VIEW(w->view), FALSE);
+    gtk_text_view_set_cursor_visible(GTK_TEXT_VIEW(w->view), FALSE);
+    gtk_text_view_set_left_margin(GTK_TEXT_VIEW(w->view), 12);
+    gtk_text_view_set_right_margin(GTK_TEXT_VIEW(w->view), 12);
+    gtk_text_view_set_top_margin(GTK_TEXT_VIEW(w->view), 12);
     gtk_text_view_set_wrap_mode(GTK_TEXT_VIEW(w->view), GTK_WRAP_WORD_CHAR);
     gtk_label_set_xalign(GTK_LABEL(w->status), 0);
     gtk_label_set_wrap(GTK_LABEL(w->status), TRUE);
     gtk_widget_set_vexpand(scrolled, TRUE);
+    gtk_widget_set_margin_start(row, 12);
+    gtk_widget_set_margin_end(row, 12);
+    gtk_widget_set_margin_start(w->status, 12);
+    gtk_widget_set_margin_bottom(w->status, 6);
     gtk_widget_set_hexpand(w->entry, TRUE);
     gtk_widget_set_sensitive(w->entry, FALSE);
     gtk_widget_set_sensitive(w->button, FALSE);
