@@ -454,7 +454,7 @@ static tn_status parse_rules(tn_parser *p) {
     tn_status s;
     tn_grammar_node(p->g, (tn_node){.kind = TN_NODE_ACCEPT});
     tn_grammar_node(p->g, (tn_node){.kind = TN_NODE_RETURN});
-    if (!p->g->nodes || !rule_named(p, "root", 4, &p->g->root)) return no_room(p);
+    if (p->g->n_nodes != 2 || !rule_named(p, "root", 4, &p->g->root)) return no_room(p);
     for (skip_space(p, true); p->at < p->n; skip_space(p, true))
         if ((s = parse_rule(p))) return s;
     for (uint32_t i = 0; i < p->g->n_rules; i++) {

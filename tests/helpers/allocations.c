@@ -90,6 +90,7 @@ typedef struct host {
     tern_generator *generator;
     int32_t *ids;
     void *state;
+    uint64_t tokens; /* a number made of all tokens generated */
 } host;
 
 static tern_status generate(host *h, const int32_t *ids, size_t n_ids, tern_error *err) {
@@ -104,6 +105,7 @@ static tern_status generate(host *h, const int32_t *ids, size_t n_ids, tern_erro
         const char *text;
         size_t n;
         status = tern_generator_next(h->generator, &text, &n, &stop, err);
+        h->tokens = h->tokens * 1000003 + (uint32_t)tern_generator_token(h->generator);
     }
     tern_generator_free(h->generator);
     h->generator = NULL;
@@ -148,7 +150,7 @@ static tern_status go(host *h, const char *path, tern_error *err) {
     return status == TERN_OK ? restore(h, &options, err) : status;
 }
 
-static tern_status way(const char *path, tern_error *err) {
+static tern_status way(const char *path, uint64_t *tokens, tern_error *err) {
     host h = {0};
     const tern_status status = go(&h, path, err);
     tern_free(h.state);
@@ -159,6 +161,7 @@ static tern_status way(const char *path, tern_error *err) {
     tern_session_free(h.session);
     tern_free(h.ids);
     tern_model_close(h.model);
+    *tokens = h.tokens;
     return status;
 }
 
@@ -171,12 +174,14 @@ static int complain(const char *what, long n, const char *message) {
 static int try_all(const char *path, long step) {
     tern_error err;
     long n_hit = 0, n_survived = 0, n_left = 0;
+    uint64_t expected, tokens;
+    if (way(path, &expected, &err) != TERN_OK) return complain("none failed", -1, err.message);
     for (long i = 0;; i += step) {
         const long live = n_live, bytes = live_bytes;
         memset(&err, 0, sizeof err);
         n_made = 0;
         failing = i;
-        const tern_status status = way(path, &err);
+        const tern_status status = way(path, &tokens, &err);
         failing = -1;
         const bool left = n_live != live || live_bytes != bytes;
         n_left += left;
@@ -189,6 +194,7 @@ static int try_all(const char *path, long step) {
             strstr(err.message, "bad JSON") != NULL; /* takes a token without memory for a wrong one */
         if (status != TERN_OK && status != TERN_ERR_MEMORY && status != TERN_ERR_IO && !jansson)
             return complain("another error", i, err.message);
+        if (status == TERN_OK && tokens != expected) return complain("survived with another text", i, "");
         n_hit++, n_survived += status == TERN_OK;
     }
     printf("%ld allocations failed, %ld of them survived, %ld left memory of libyaml's\n", n_hit, n_survived,
@@ -206,9 +212,10 @@ static long resident_pages(void) {
 
 static int repeat(const char *path, long count) {
     tern_error err;
+    uint64_t tokens;
     long live = 0, bytes = 0, pages = 0;
     for (long i = 0; i < count; i++) {
-        if (way(path, &err) != TERN_OK) return complain("failed", i, err.message);
+        if (way(path, &tokens, &err) != TERN_OK) return complain("failed", i, err.message);
         if (i == count / 10) live = n_live, bytes = live_bytes, pages = resident_pages();
     }
     const long more_pages = resident_pages() - pages;
