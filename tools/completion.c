@@ -4,14 +4,13 @@
 
 #include "cli.h"
 
-static const char help[] =
-    "usage: tern completion bash|zsh\n"
-    "Prints a script with which the shell completes commands, options and values:\n"
-    "\n"
-    "  source <(tern completion bash)      in ~/.bashrc\n"
-    "  tern completion zsh > FOLDER/_tern  a folder of $fpath\n"
-    "\n"
-    "  -h, --help  this text\n";
+static const char help[] = "usage: tern completion bash|zsh\n"
+                           "Prints a script with which the shell completes commands, options and values:\n"
+                           "\n"
+                           "  source <(tern completion bash)      in ~/.bashrc\n"
+                           "  tern completion zsh > FOLDER/_tern  a folder of $fpath\n"
+                           "\n"
+                           "  -h, --help  this text\n";
 
 static bool accepts(const tn_command *command, tn_option_id id) {
     return ((command->accepted | TN_ACCEPT(HELP)) & TN_OPTION_BIT(id)) != 0;
