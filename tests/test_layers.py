@@ -61,7 +61,9 @@ LIBRARY_HEADERS = {
     "utf8proc.h": r"src/text/",
     "jansson.h": r"(tools|formats|src/(text|convert|api))/",  # src/api: conversations come as JSON text
     "histedit.h": r"tools/",
-    "pthread.h": r"src/exec/",
+    "pthread.h": r"(src/exec|examples)/",
+    "dirent.h": r"examples/",
+    "gtk/gtk.h": r"examples/desktop/",
     "immintrin.h": r"(kernels/x86|src/exec)/",  # exec: the pause of a spinning thread, the speed of multiplies
     "cpuid.h": r"src/base/",
     "arm_neon.h": r"(kernels/arm|src/exec)/",

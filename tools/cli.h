@@ -23,7 +23,9 @@ struct tn_command {
 
 extern const tn_command tn_command_run, tn_command_inspect, tn_command_tokenize, tn_command_logits,
     tn_command_bench, tn_command_doctor, tn_command_embed, tn_command_quantize, tn_command_convert,
-    tn_command_template, tn_command_chat, tn_command_eval, tn_command_imatrix;
+    tn_command_template, tn_command_chat, tn_command_eval, tn_command_imatrix, tn_command_completion;
+
+extern const tn_command *const tn_commands[]; /* in the order of the help; NULL ends them */
 
 /* ---- Errors: one line `tern: error: WHAT: WHERE: WHY` on stderr ---- */
 

@@ -9,18 +9,18 @@
 #include "sampling.h"
 #include "terminal.h"
 
-static const tn_command *const commands[] = {
-    &tn_command_run,      &tn_command_chat,     &tn_command_inspect, &tn_command_bench, &tn_command_embed,
-    &tn_command_quantize, &tn_command_imatrix,  &tn_command_convert, &tn_command_eval,  &tn_command_tokenize,
-    &tn_command_logits,   &tn_command_template, &tn_command_doctor,
+const tn_command *const tn_commands[] = {
+    &tn_command_run,      &tn_command_chat,       &tn_command_inspect,
+    &tn_command_bench,    &tn_command_embed,      &tn_command_quantize,
+    &tn_command_imatrix,  &tn_command_convert,    &tn_command_eval,
+    &tn_command_tokenize, &tn_command_logits,     &tn_command_template,
+    &tn_command_doctor,   &tn_command_completion, NULL,
 };
-
-static const size_t n_commands = sizeof commands / sizeof *commands;
 
 static void print_help(void) {
     printf("tern %s: run language models on the CPU you have\n\nusage: tern COMMAND [options]\n\n",
            tern_version());
-    for (size_t i = 0; i < n_commands; i++) printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    for (const tn_command *const *c = tn_commands; *c; c++) printf("  %-10s %s\n", (*c)->name, (*c)->summary);
     fputs("\n  --help     this text; tern COMMAND --help for the options of a command\n"
           "  --version  print the version\n\n"
           "Text goes to standard output alone, everything else to standard error.\n"
@@ -60,8 +60,8 @@ static int dispatch(int argc, char **argv) {
             printf("tern %s\n", tern_version());
         return TN_EXIT_DONE;
     }
-    for (size_t i = 0; i < n_commands; i++) {
-        if (strcmp(word, commands[i]->name) == 0) return run_command(commands[i], argc - 2, argv + 2);
+    for (const tn_command *const *c = tn_commands; *c; c++) {
+        if (strcmp(word, (*c)->name) == 0) return run_command(*c, argc - 2, argv + 2);
     }
     return tn_cli_fail_usage(NULL, "%s: unknown %s", word, word[0] == '-' ? "option" : "command");
 }

@@ -50,7 +50,7 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_REPEAT_PENALTY] = {"repeat-penalty", 0, TN_KIND_POSITIVE, AT(repeat_penalty), 0, 100},
     [TN_OPTION_REPEAT_LAST_N] = {"repeat-last-n", 0, TN_KIND_INTEGER, AT(repeat_last_n), -1, INT32_MAX},
     [TN_OPTION_STOP] = {"stop", 0, TN_KIND_LIST, AT(stop), 0, 0},
-    [TN_OPTION_KV] = {"kv", 0, TN_KIND_KV, AT(kv), 0, 0},
+    [TN_OPTION_KV] = {"kv", 0, TN_KIND_KV, AT(kv), 0, 0, "f16 q8_0 f32"},
     [TN_OPTION_PIN] = {"pin", 0, TN_KIND_FLAG, AT(pin), 0, 0},
     [TN_OPTION_IGNORE_EOS] = {"ignore-eos", 0, TN_KIND_FLAG, AT(ignore_eos), 0, 0},
     [TN_OPTION_NO_SPECIAL] = {"no-special", 0, TN_KIND_FLAG, AT(no_special), 0, 0},
@@ -257,6 +257,18 @@ tn_option_id tn_option_named(const char *name) {
 tn_option_values tn_option_values_of(tn_option_id id) {
     const tn_option_kind kind = option_table[id].kind;
     return kind == TN_KIND_FLAG ? TN_VALUES_NONE : kind == TN_KIND_LIST ? TN_VALUES_LIST : TN_VALUES_ONE;
+}
+
+const char *tn_option_name(tn_option_id id) {
+    return option_table[id].name;
+}
+
+char tn_option_letter(tn_option_id id) {
+    return option_table[id].letter;
+}
+
+const char *tn_option_words(tn_option_id id) {
+    return option_table[id].words;
 }
 
 int tn_option_set_value(tn_options *options, tn_option_id id, const char *word, const char *value) {

@@ -145,6 +145,11 @@ tn_option_id tn_option_named(const char *name);
 typedef enum tn_option_values { TN_VALUES_NONE, TN_VALUES_ONE, TN_VALUES_LIST } tn_option_values;
 tn_option_values tn_option_values_of(tn_option_id id);
 
+/* Its long form without dashes, its short one (0: none), and the words that it may be, separated by spaces (NULL: any text). */
+const char *tn_option_name(tn_option_id id);
+char tn_option_letter(tn_option_id id);
+const char *tn_option_words(tn_option_id id);
+
 /* Sets an option as if it had been given, with `word` for its name in errors. Returns the exit code. */
 int tn_option_set_value(tn_options *options, tn_option_id id, const char *word, const char *value);
 

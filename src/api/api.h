@@ -34,6 +34,13 @@ static inline tern_status tn_api_give(tern_error *err, tn_status status, const t
     return (tern_status)status;
 }
 
+/* A host's mistake: NULL for a handle, an out parameter or a text that a function needs. */
+static inline tern_status tn_api_null(tern_error *err, const char *function) {
+    tn_error e = {0};
+    return tn_api_give(
+        err, tn_fail(&e, TN_ERR_ARG, "bad call", function, "a parameter that it needs is NULL"), &e);
+}
+
 /* A caller's options over the defaults in dst: as many bytes as the caller's version of the struct has. */
 static inline void tn_api_merge(void *dst, size_t size, const void *options) {
     size_t given = 0;

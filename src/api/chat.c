@@ -38,11 +38,12 @@ static tern_status render_by_template(void *user, const char *messages, size_t n
 
 tern_status tern_chat_new(tern_session *session, const tern_chat_options *options, tern_chat **out,
                           tern_error *err) {
+    if (out) *out = NULL;
+    if (!session || !out) return tn_api_null(err, __func__);
     tn_error e = {0};
     tern_chat_options o;
     tern_chat_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
-    *out = NULL;
     if (!o.render && !o.chat_template)
         return tn_api_give(err, tn_fail(&e, TN_ERR_ARG, "cannot chat", NULL, "no template for its messages"),
                            &e);
@@ -135,10 +136,12 @@ static tern_status insert(tern_chat *chat, size_t at, const char *role, const ch
 }
 
 tern_status tern_chat_add(tern_chat *chat, const char *role, const char *text, size_t n, tern_error *err) {
+    if (!chat || !role || (!text && n)) return tn_api_null(err, __func__);
     return insert(chat, chat->n_messages, role, text, n, err);
 }
 
 tern_status tern_chat_set_system(tern_chat *chat, const char *text, size_t n, tern_error *err) {
+    if (!chat || (!text && n)) return tn_api_null(err, __func__);
     const bool had = is_system(chat, 0);
     if (n) {
         const tern_status status = insert(chat, 0, "system", text, n, err);
@@ -265,6 +268,7 @@ static tern_status append_ids(tern_chat *chat, const int32_t *ids, size_t n, ter
 
 tern_status tern_chat_continue(tern_chat *chat, const int32_t *answer, size_t n_answer,
                                tern_chat_prompt *prompt, tern_error *err) {
+    if (!chat || !prompt || (!answer && n_answer)) return tn_api_null(err, __func__);
     const size_t seen_from = chat->first ? chat->first : is_system(chat, 0);
     *prompt = (tern_chat_prompt){0};
     tern_status status = fit(chat, n_answer, err);
@@ -277,5 +281,6 @@ tern_status tern_chat_continue(tern_chat *chat, const int32_t *answer, size_t n_
 }
 
 tern_status tern_chat_begin(tern_chat *chat, tern_chat_prompt *prompt, tern_error *err) {
+    if (!chat || !prompt) return tn_api_null(err, __func__);
     return tern_chat_continue(chat, NULL, 0, prompt, err);
 }

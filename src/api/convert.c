@@ -23,6 +23,7 @@ static bool find_type(const char *name, tn_convert_options *out) {
 
 tern_status tern_convert(const char *dir, const char *out, const tern_convert_options *options,
                          tern_error *err) {
+    if (!dir || !out) return tn_api_null(err, __func__);
     tern_convert_options o;
     tn_error e = {0};
     tern_convert_options_defaults(&o);

@@ -91,11 +91,14 @@ static void normalize(float *vector, size_t n) {
 tern_status tern_embed_tokens(tern_session *session, const int32_t *ids, size_t n_ids,
                               const tern_embed_options *options, float **vectors, size_t *n_vectors,
                               uint32_t *width, tern_error *err) {
+    if (vectors) *vectors = NULL;
+    if (n_vectors) *n_vectors = 0;
+    if (width) *width = 0;
+    if (!session || (!ids && n_ids) || !vectors || !n_vectors || !width) return tn_api_null(err, __func__);
     tern_embed_options o;
     tn_error e = {0};
     tern_embed_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
-    *vectors = NULL, *n_vectors = 0, *width = 0;
     embedding m = {.session = session, .ids = ids, .n_ids = n_ids};
     const tn_status prepared = prepare(&m, o.pooling, &e);
     const tern_status status = prepared ? tn_api_give(err, prepared, &e) : evaluate(&m, err);
@@ -111,12 +114,15 @@ tern_status tern_embed_tokens(tern_session *session, const int32_t *ids, size_t 
 
 tern_status tern_embed(tern_session *session, const char *text, size_t n, const tern_embed_options *options,
                        float **vectors, size_t *n_vectors, uint32_t *width, tern_error *err) {
+    if (vectors) *vectors = NULL;
+    if (n_vectors) *n_vectors = 0;
+    if (width) *width = 0;
+    if (!session || (!text && n) || !vectors || !n_vectors || !width) return tn_api_null(err, __func__);
     tern_embed_options o;
     int32_t *ids;
     size_t n_ids;
     tern_embed_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
-    *vectors = NULL, *n_vectors = 0, *width = 0;
     tern_status status = tern_tokenize(session->model, text, n, o.flags, &ids, &n_ids, err);
     if (!status) status = tern_embed_tokens(session, ids, n_ids, &o, vectors, n_vectors, width, err);
     free(ids);

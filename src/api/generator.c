@@ -100,11 +100,12 @@ static tn_status make(tern_generator *generator, const tern_session *session, co
 tern_status tern_generator_new(tern_session *session, const tern_generator_options *options,
                                const int32_t *prompt, size_t n_prompt, tern_generator **out,
                                tern_error *err) {
+    if (out) *out = NULL;
+    if (!session || (!prompt && n_prompt) || !out) return tn_api_null(err, __func__);
     tern_generator_options o;
     tn_error e = {0};
     tern_generator_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
-    *out = NULL;
     tern_generator *generator = calloc(1, sizeof *generator);
     if (!generator)
         return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot generate", NULL, "out of memory"), &e);
@@ -126,6 +127,7 @@ void tern_generator_free(tern_generator *generator) {
 
 tern_status tern_generator_next(tern_generator *generator, const char **text, size_t *n,
                                 tern_stop_reason *stop, tern_error *err) {
+    if (!generator || !text || !n || !stop) return tn_api_null(err, __func__);
     tn_error e = {0};
     tn_stop reason;
     tn_status s = tn_generator_next(generator->g, text, n, &reason, &e);

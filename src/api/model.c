@@ -50,11 +50,12 @@ static void copy_texts(tern_model *model) {
 
 tern_status tern_model_open(const char *path, const tern_model_options *options, tern_model **out,
                             tern_error *err) {
+    if (out) *out = NULL;
+    if (!path || !out) return tn_api_null(err, __func__);
     tern_model_options o;
     tn_error e = {0};
     tern_model_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
-    *out = NULL;
     tern_model *model = calloc(1, sizeof *model);
     if (!model)
         return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot open model", path, "out of memory"), &e);

@@ -26,6 +26,7 @@ static tn_status check(const tern_model *model, const tern_imatrix_options *o, s
 
 tern_status tern_imatrix(const tern_model *model, const int32_t *ids, size_t n_ids,
                          const tern_imatrix_options *options, const char *out, tern_error *err) {
+    if (!model || (!ids && n_ids) || !out) return tn_api_null(err, __func__);
     tn_error e = {0};
     tern_imatrix_options o;
     tern_imatrix_options_defaults(&o);

@@ -201,6 +201,7 @@ static tn_status run_job(job *j, const char *out, tern_quantized *sum, tn_error 
 
 tern_status tern_quantize(const char *in, const char *out, const tern_quantize_options *options,
                           tern_quantized *result, tern_error *err) {
+    if (!in || !out) return tn_api_null(err, __func__);
     tern_quantize_options o;
     tern_quantized sum = {0};
     tn_error e = {0};

@@ -133,6 +133,7 @@ tn_status tn_api_model_sampling(const tern_model *model, tern_sampling *s, tn_er
 }
 
 tern_status tern_model_sampling(const tern_model *model, tern_sampling *sampling, tern_error *err) {
+    if (!model || !sampling) return tn_api_null(err, __func__);
     tn_error e = {0};
     return tn_api_give(err, tn_api_model_sampling(model, sampling, &e), &e);
 }

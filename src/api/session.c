@@ -85,6 +85,7 @@ static tn_status measure(const tern_model *model, const session_plan *plan, tern
 
 tern_status tern_session_memory(const tern_model *model, const tern_session_options *options,
                                 tern_memory *memory, tern_error *err) {
+    if (!model || !memory) return tn_api_null(err, __func__);
     tn_error e = {0};
     session_plan plan;
     *memory = (tern_memory){0};
@@ -109,9 +110,10 @@ static tn_status check_memory(const tern_model *model, const session_plan *plan,
 
 tern_status tern_session_new(const tern_model *model, const tern_session_options *options, tern_session **out,
                              tern_error *err) {
+    if (out) *out = NULL;
+    if (!model || !out) return tn_api_null(err, __func__);
     tn_error e = {0};
     session_plan plan;
-    *out = NULL;
     tern_session *session = calloc(1, sizeof *session);
     if (!session)
         return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot make a session", NULL, "out of memory"),
@@ -165,12 +167,14 @@ static tern_status give_computed(const tern_session *session, tern_error *err, t
 
 tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
                               tern_error *err) {
+    if (!session || !ids) return tn_api_null(err, __func__);
     tn_error e = {0};
     return give_computed(session, err, tn_session_eval(session->s, ids, n, n_outputs, &e), &e);
 }
 
 tern_status tern_session_sync(tern_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
                               uint32_t *reused, tern_error *err) {
+    if (!session || !ids) return tn_api_null(err, __func__);
     tn_error e = {0};
     uint32_t kept;
     const tn_status s = tn_session_sync(session->s, ids, n, n_outputs, &kept, &e);
@@ -188,6 +192,8 @@ const float *tern_session_row(const tern_session *session, uint32_t i, uint32_t 
 }
 
 tern_status tern_session_truncate(tern_session *session, uint32_t position, uint32_t *kept, tern_error *err) {
+    if (kept) *kept = 0;
+    if (!session || !kept) return tn_api_null(err, __func__);
     tn_error e = {0};
     *kept = tn_session_position(session->s);
     if (position > *kept)

@@ -31,6 +31,7 @@ uint32_t tern_session_n_barriers(const tern_session *session) {
 }
 
 tern_status tern_machine_get(tern_machine *machine, tern_error *err) {
+    if (!machine) return tn_api_null(err, __func__);
     tn_error e = {0};
     tn_machine m;
     memset(machine, 0, sizeof *machine);
@@ -54,6 +55,7 @@ tern_status tern_machine_get(tern_machine *machine, tern_error *err) {
 
 tern_status tern_measure_machine(uint32_t n_threads, uint64_t buffer_bytes, double seconds,
                                  tern_machine_speed *speed, tern_error *err) {
+    if (!speed) return tn_api_null(err, __func__);
     tn_error e = {0};
     tn_isa isa;
     tn_machine_speed m = {0};

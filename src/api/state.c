@@ -20,6 +20,7 @@ static tn_status write_file(void *user, const void *bytes, size_t n, tn_error *e
 }
 
 tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err) {
+    if (!session || !path) return tn_api_null(err, __func__);
     tn_error e = {0};
     tn_outfile file;
     tn_status s = tn_outfile_open(&file, path, &e);
@@ -61,6 +62,7 @@ static tn_status open_file(state_file *file, uint64_t *size, tn_error *err) {
 }
 
 tern_status tern_session_load(tern_session *session, const char *path, tern_error *err) {
+    if (!session || !path) return tn_api_null(err, __func__);
     tn_error e = {0};
     state_file file = {.path = path};
     uint64_t size = 0;
@@ -95,6 +97,9 @@ static tn_status read_memory(void *user, void *bytes, size_t n, tn_error *err) {
 }
 
 tern_status tern_session_save_memory(const tern_session *session, void **bytes, size_t *n, tern_error *err) {
+    if (bytes) *bytes = NULL;
+    if (n) *n = 0;
+    if (!session || !bytes || !n) return tn_api_null(err, __func__);
     tn_error e = {0};
     *n = tn_state_bytes(session->s);
     *bytes = malloc(*n);
@@ -115,6 +120,7 @@ tern_status tern_session_save_memory(const tern_session *session, void **bytes, 
 }
 
 tern_status tern_session_load_memory(tern_session *session, const void *bytes, size_t n, tern_error *err) {
+    if (!session || !bytes) return tn_api_null(err, __func__);
     tn_error e = {0};
     memory m = {(uint8_t *)(uintptr_t)bytes}; /* only read */
     return tn_api_give(

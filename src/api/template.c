@@ -85,11 +85,12 @@ static bool trust_tokens(tern_template *t, const tern_template_options *o) {
 }
 
 tern_status tern_template_open(const tern_template_options *options, tern_template **out, tern_error *err) {
+    if (out) *out = NULL;
+    if (!options || !out) return tn_api_null(err, __func__);
     tern_template_options o;
     tn_error e = {0};
     tern_template_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
-    *out = NULL;
     tern_template *t = calloc(1, sizeof *t);
     if (!t) return tn_api_give(err, no_memory(&e), &e);
     t->model = o.model;
@@ -126,6 +127,7 @@ static tn_status add_json(json_t *variables, const char *name, const char *text,
                           tn_error *err) {
     json_error_t bad;
     json_t *value = text ? json_loads(text, JSON_ALLOW_NUL | JSON_DECODE_ANY, &bad) : json_null();
+    if (!value && bad.line < 0) return no_memory(err); /* nothing was found wrong */
     if (!value)
         return tn_fail(err, TN_ERR_FORMAT, "bad JSON", name, "line %d, column %d: %s", bad.line, bad.column,
                        bad.text);
@@ -185,6 +187,9 @@ static tn_status render(const tern_template *t, const tern_conversation *convers
 
 tern_status tern_template_render(const tern_template *t, const tern_conversation *conversation, char **text,
                                  size_t *n, tern_error *err) {
+    if (text) *text = NULL;
+    if (n) *n = 0;
+    if (!t || !conversation || !text || !n) return tn_api_null(err, __func__);
     tn_error e = {0};
     tn_rendered rendered;
     tn_status status = render(t, conversation, &rendered, &e);
@@ -196,9 +201,11 @@ tern_status tern_template_render(const tern_template *t, const tern_conversation
 
 tern_status tern_template_tokenize(const tern_template *t, const tern_conversation *conversation,
                                    int32_t **ids, size_t *n_ids, tern_error *err) {
+    if (ids) *ids = NULL;
+    if (n_ids) *n_ids = 0;
+    if (!t || !conversation || !ids || !n_ids) return tn_api_null(err, __func__);
     tn_error e = {0};
     tn_rendered rendered = {0};
-    *ids = NULL, *n_ids = 0;
     tn_status status = t->model
                            ? tn_api_need_tokenizer(t->model, &e)
                            : tn_fail(&e, TN_ERR_ARG, "chat template", NULL, "it was opened without a model");

@@ -11,8 +11,10 @@ tn_status tn_api_need_tokenizer(const tern_model *model, tn_error *e) {
 
 tern_status tern_tokenize(const tern_model *model, const char *text, size_t n, unsigned flags, int32_t **ids,
                           size_t *n_ids, tern_error *err) {
+    if (ids) *ids = NULL;
+    if (n_ids) *n_ids = 0;
+    if (!model || (!text && n) || !ids || !n_ids) return tn_api_null(err, __func__);
     tn_error e = {0};
-    *ids = NULL, *n_ids = 0;
     tn_status s = tn_api_need_tokenizer(model, &e);
     if (!s) s = tn_tokenize(model->tok, text, n, flags, ids, n_ids, &e);
     return tn_api_give(err, s, &e);

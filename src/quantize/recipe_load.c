@@ -317,12 +317,14 @@ static tn_status parse(source *c, const char *text, size_t size,
     if (!yaml_parser_initialize(&parser)) return no_memory(c);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
     tn_status s;
-    if (!yaml_parser_load(&parser, &c->doc)) {
+    const bool loaded = yaml_parser_load(&parser, &c->doc);
+    if (!loaded && !parser.problem) { /* every other failure has a text */
+        s = no_memory(c);
+    } else if (!loaded) {
         char where[160];
         snprintf(where, sizeof where, "%.100s:%zu:%zu", c->label, parser.problem_mark.line + 1,
                  parser.problem_mark.column + 1);
-        s = tn_fail(c->err, TN_ERR_FORMAT, "bad recipe", where, "%s",
-                    parser.problem ? parser.problem : "not YAML");
+        s = tn_fail(c->err, TN_ERR_FORMAT, "bad recipe", where, "%s", parser.problem);
     } else {
         const yaml_node_t *root = yaml_document_get_root_node(&c->doc);
         s = root ? read(c, root, arg) : bad(c, NULL, "the recipe is empty", NULL);

@@ -56,7 +56,10 @@ uint32_t tn_grammar_node(tn_grammar *g, tn_node node) {
     return g->n_nodes++;
 }
 
-static tn_status too_large(const tn_parser *p) {
+/* Why there is no room for more: below the limits it is memory. */
+static tn_status no_room(const tn_parser *p) {
+    if (p->g->n_nodes < MAX_NODES && p->g->n_rules < MAX_RULES)
+        return tn_fail(p->err, TN_ERR_MEMORY, "cannot read the grammar", p->where, "out of memory");
     return bad(p, "the grammar is too large: expected at most 2^20 states and 2^17 rules");
 }
 
@@ -215,12 +218,12 @@ static tn_status read_char(tn_parser *p, uint32_t *out) {
 static tn_status parse_alternatives(tn_parser *p, bool nested, tn_fragment *out);
 
 static tn_status make_class(tn_parser *p, uint32_t n, bool negated, tn_fragment *out) {
-    return tn_grammar_class(p->g, p->ranges, n, negated, out) ? TN_OK : too_large(p);
+    return tn_grammar_class(p->g, p->ranges, n, negated, out) ? TN_OK : no_room(p);
 }
 
 static tn_status parse_text(tn_parser *p, tn_fragment *out) {
     const size_t start = p->at++;
-    if (!append_jump(p, &out->start)) return too_large(p);
+    if (!append_jump(p, &out->start)) return no_room(p);
     out->end = out->start;
     while (peek(p) != '"') {
         tn_fragment one;
@@ -257,9 +260,9 @@ static tn_status parse_class(tn_parser *p, tn_fragment *out) {
 }
 
 static tn_status call_of(tn_parser *p, uint32_t rule, tn_fragment *out) {
-    if (!append_jump(p, &out->end)) return too_large(p);
+    if (!append_jump(p, &out->end)) return no_room(p);
     out->start = tn_grammar_node(p->g, (tn_node){TN_NODE_CALL, 0, 0, out->end, rule});
-    return out->start ? TN_OK : too_large(p);
+    return out->start ? TN_OK : no_room(p);
 }
 
 static tn_status parse_group(tn_parser *p, tn_fragment *out) {
@@ -279,7 +282,7 @@ static tn_status parse_item(tn_parser *p, tn_fragment *out) {
     uint32_t rule;
     const size_t n_name = name_length(p);
     if (n_name) {
-        if (!rule_named(p, p->text + p->at, n_name, &rule)) return too_large(p);
+        if (!rule_named(p, p->text + p->at, n_name, &rule)) return no_room(p);
         if (!p->g->rules[rule].start && !p->g->rules[rule].line) p->g->rules[rule].line = (uint32_t)p->at + 1;
         p->at += n_name;
         return call_of(p, rule, out);
@@ -297,14 +300,14 @@ static tn_status parse_item(tn_parser *p, tn_fragment *out) {
 
 static tn_status split(tn_parser *p, uint32_t next, uint32_t other, uint32_t *out) {
     *out = tn_grammar_node(p->g, (tn_node){TN_NODE_SPLIT, 0, 0, next, other});
-    return *out ? TN_OK : too_large(p);
+    return *out ? TN_OK : no_room(p);
 }
 
 /* item* by a split before it, item+ by one behind it, item? by one before it that is not come back to. */
 static tn_status repeat_freely(tn_parser *p, char mark, tn_fragment *item) {
     uint32_t end, choice;
     tn_status s;
-    if (!append_jump(p, &end)) return too_large(p);
+    if (!append_jump(p, &end)) return no_room(p);
     if ((s = split(p, item->start, end, &choice))) return s;
     p->g->nodes[item->end].next = mark == '?' ? end : choice;
     if (mark != '+') item->start = choice;
@@ -317,8 +320,8 @@ static tn_status repeat_counted(tn_parser *p, uint32_t least, uint32_t most, boo
                                 tn_fragment *item) {
     uint32_t rule, end;
     p->g->nodes[item->end].next = TN_NODE_RETURN_ID;
-    if (!new_rule(p, (tn_rule){.start = item->start}, &rule) || !append_jump(p, &end)) return too_large(p);
-    if (!append_jump(p, &item->start)) return too_large(p);
+    if (!new_rule(p, (tn_rule){.start = item->start}, &rule) || !append_jump(p, &end)) return no_room(p);
+    if (!append_jump(p, &item->start)) return no_room(p);
     item->end = item->start;
     for (uint32_t i = 0; i < (bounded ? most : least + 1); i++) {
         tn_fragment call;
@@ -391,7 +394,7 @@ static bool at_end_of_sequence(const tn_parser *p) {
 }
 
 static tn_status parse_sequence(tn_parser *p, bool nested, tn_fragment *out) {
-    if (!append_jump(p, &out->start)) return too_large(p);
+    if (!append_jump(p, &out->start)) return no_room(p);
     out->end = out->start;
     while (!at_end_of_sequence(p)) {
         tn_fragment item;
@@ -432,7 +435,7 @@ static tn_status parse_rule(tn_parser *p) {
     uint32_t rule;
     tn_fragment body;
     if (!n_name) return bad(p, "expected the name of a rule");
-    if (!rule_named(p, p->text + at, n_name, &rule)) return too_large(p);
+    if (!rule_named(p, p->text + at, n_name, &rule)) return no_room(p);
     if (p->g->rules[rule].start) return bad_at(p, at, "a second rule", p->text + at, n_name);
     p->at += n_name;
     skip_space(p, false);
@@ -451,7 +454,7 @@ static tn_status parse_rules(tn_parser *p) {
     tn_status s;
     tn_grammar_node(p->g, (tn_node){.kind = TN_NODE_ACCEPT});
     tn_grammar_node(p->g, (tn_node){.kind = TN_NODE_RETURN});
-    if (!p->g->nodes || !rule_named(p, "root", 4, &p->g->root)) return too_large(p);
+    if (p->g->n_nodes != 2 || !rule_named(p, "root", 4, &p->g->root)) return no_room(p);
     for (skip_space(p, true); p->at < p->n; skip_space(p, true))
         if ((s = parse_rule(p))) return s;
     for (uint32_t i = 0; i < p->g->n_rules; i++) {

@@ -1,0 +1,264 @@
+"""What is installed is enough for others: programs are built and run from an installed tree, the shared library shows the
+functions of tern.h alone, manual and completion know every command, and the Debian package holds all of that."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import tiny
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("TERN_BUILD", ROOT / "build" / "tests")).resolve().parent
+SYMBOLS = ROOT / "tests" / "abi" / "tern.symbols"
+LARGEST_LIBRARY = 4_000_000  # a third of it are the kernels of five instruction sets
+# Of the C library; what the loader is called differs between machines.
+SYSTEM_LIBRARIES = re.compile(r"lib(c|m|pthread)\.so\.\d+|ld-linux.*")
+SYSTEM_PACKAGES = re.compile(r"libc6( \(>= [\d.]+\))?")
+
+
+def output(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, **options)
+    assert done.returncode == 0, f"{command}: {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.stdout
+
+
+def names(*command):
+    """Of nm's output, the names of what is defined."""
+    return {line.split()[2].split("@")[0] for line in output("nm", *command).splitlines() if len(line.split()) == 3}
+
+
+def declared():
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / "include" / "tern.h").read_text(), flags=re.DOTALL)
+    return set(re.findall(r"^TERN_API .*?\b(tern_\w+)\(", text, re.MULTILINE))
+
+
+def setUpModule():
+    global FOLDER, PREFIX, LIB, MODEL, PROGRAMS
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    FOLDER = pathlib.Path(folder.name)
+    output("cmake", "--install", BUILD, "--prefix", FOLDER / "first")
+    PREFIX = FOLDER / "moved"  # package files must find the rest wherever it lies
+    (FOLDER / "first").rename(PREFIX)
+    LIB = next(PREFIX.glob("lib/**/libtern.a")).parent
+    PROGRAMS = FOLDER / "examples"
+    output("cmake", "-S", ROOT / "examples", "-B", PROGRAMS, f"-DCMAKE_PREFIX_PATH={PREFIX}")
+    output("cmake", "--build", PROGRAMS, "-j2")
+    case = dataclasses.replace(tiny.CASES["llama"], n_ctx=512)
+    template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+    MODEL = tiny.Model(case).write(FOLDER / "tiny.gguf", meta={"tokenizer.chat_template": ("str", template)})
+
+
+class Library(unittest.TestCase):
+    def test_shared_library_shows_the_functions_of_the_header_and_no_other(self):
+        listed = SYMBOLS.read_text().split()
+        self.assertEqual(listed, sorted(listed))
+        self.assertEqual(declared(), set(listed), "tests/abi/tern.symbols and include/tern.h differ")
+        found = names("-D", "--defined-only", LIB / "libtern.so")
+        self.assertEqual(found - {"TERN_0"}, set(listed))
+
+    def test_static_library_has_no_other_names_either(self):
+        self.assertEqual(names("-g", "--defined-only", LIB / "libtern.a"), set(SYMBOLS.read_text().split()))
+
+    def test_shared_library_needs_the_c_library_alone(self):
+        dynamic = output("readelf", "-d", LIB / "libtern.so")
+        self.assertIn("Library soname: [libtern.so.0]", dynamic)
+        for needed in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic):
+            self.assertTrue(SYSTEM_LIBRARIES.fullmatch(needed), needed)
+
+    def test_stripped_library_is_small(self):
+        stripped = FOLDER / "stripped.so"
+        output("strip", "-o", stripped, LIB / "libtern.so")
+        print(f"libtern.so stripped: {stripped.stat().st_size} bytes")
+        self.assertLess(stripped.stat().st_size, LARGEST_LIBRARY)
+
+    def test_header_compiles_alone_with_every_compiler(self):
+        for compiler, language in (("gcc", "c11"), ("clang", "c11"), ("g++", "c++17"), ("clang++", "c++17")):
+            with self.subTest(compiler=compiler):
+                if not shutil.which(compiler):
+                    self.skipTest(f"no {compiler}")
+                flags = ["-fsyntax-only", f"-std={language}", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+                header = PREFIX / "include" / "tern.h"
+                output(compiler, *flags, "-x", "c++" if "+" in language else "c", "-include", header, "/dev/null")
+
+    def test_pkg_config_says_how_to_compile_and_link(self):
+        if not shutil.which("pkg-config"):
+            self.skipTest("no pkg-config")
+        env = {**os.environ, "PKG_CONFIG_PATH": str(LIB / "pkgconfig")}
+        flags = output("pkg-config", "--cflags", "--libs", "tern", env=env).split()
+        program = FOLDER / "by_pkg_config"
+        output("cc", ROOT / "examples" / "complete.c", *flags, "-o", program)
+        env["LD_LIBRARY_PATH"] = str(LIB)
+        self.assertTrue(output(program, MODEL, "the", 8, env=env))
+        version = output("pkg-config", "--modversion", "tern", env=env).strip()
+        self.assertEqual(output(PREFIX / "bin" / "tern", "--version").strip(), f"tern {version}")
+
+
+# A process of its own: what does not look at its parameters ends it.
+CALL_WITH_NOTHING = """
+import ctypes, sys
+library, *calls = sys.argv[1:]
+library = ctypes.CDLL(library)
+for call in calls:
+    name, *types = call.split()
+    error = ctypes.create_string_buffer(516)
+    given = [{"double": ctypes.c_double(0), "int": 0}.get(kind) for kind in types] + [error]
+    status = getattr(library, name)(*given)
+    print(name, status, ctypes.c_int.from_buffer(error).value, error.raw[4:].split(bytes(1))[0].decode(), flush=True)
+"""
+
+
+class NoArguments(unittest.TestCase):
+    def test_every_function_that_can_fail_refuses_null(self):
+        text = re.sub(r"/\*.*?\*/", "", (ROOT / "include" / "tern.h").read_text(), flags=re.DOTALL)
+        calls = []
+        for name, parameters in re.findall(r"^TERN_API tern_status (\w+)\(([^;]*)\);", text, re.MULTILINE):
+            *kinds, last = parameters.split(",")
+            self.assertIn("tern_error *err", last)
+            calls.append(" ".join([name, *("pointer" if "*" in k else "double" if "double" in k else "int" for k in kinds)]))
+        self.assertGreater(len(calls), 25)
+        said = output(sys.executable, "-c", CALL_WITH_NOTHING, LIB / "libtern.so", *calls).splitlines()
+        self.assertEqual(len(said), len(calls), said[-1:])
+        for line in said:
+            name, status, code, message = line.split(" ", 3)
+            self.assertEqual((status, code), ("1", "1"), line)  # TERN_ERR_ARG
+            self.assertIn(name, message)
+
+
+class Examples(unittest.TestCase):
+    def said(self, example, *args, **options):
+        return output(PROGRAMS / example, *args, **options)
+
+    def test_are_short(self):
+        for path in (ROOT / "examples").glob("*.*"):
+            self.assertLess(len(path.read_text().splitlines()), 62 if path.suffix == ".py" else 150, path.name)
+
+    def test_shared_static_and_python_complete_alike(self):
+        text = self.said("complete", MODEL, "on the", 24)
+        self.assertGreater(len(text), 8)
+        self.assertEqual(self.said("complete_static", MODEL, "on the", 24), text)
+        env = {**os.environ, "TERN_LIBRARY": str(LIB / "libtern.so.0")}
+        self.assertEqual(output(sys.executable, ROOT / "examples" / "complete.py", MODEL, "on the", 24, env=env), text)
+
+    def test_sessions_on_threads_say_what_each_would_alone(self):
+        prompts = ["the rest", "at sea", "in a", "he"]
+        alone = [
+            prompt + output(PREFIX / "bin" / "tern", "run", "-m", MODEL, "-p", prompt, "-n", 20, "--temp", 0, "-q").rstrip("\n")
+            for prompt in prompts
+        ]
+        self.assertEqual(self.said("sessions", MODEL, 20, *prompts).rstrip("\n"), "\n".join(alone))
+
+    def test_json_is_valid_by_the_schema(self):
+        value = json.loads(self.said("json", MODEL, "A city: "))
+        self.assertEqual(set(value), {"name", "people"})
+        self.assertLessEqual(len(value["name"]), 20)
+        self.assertTrue(isinstance(value["people"], int) and 0 <= value["people"] <= 99999999)
+
+    def test_search_finds_the_query_itself_first(self):
+        texts = {"one.txt": "the rest is at sea", "two.txt": "zzz, xxx. qqq", "three.txt": "in a cat"}
+        folder = FOLDER / "texts"
+        folder.mkdir()
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+        for name, text in texts.items():
+            lines = self.said("search", MODEL, folder, text).splitlines()
+            self.assertEqual(lines[0].split(), ["1.000", name])
+            self.assertEqual(len(lines), 3)
+            nearness = [float(line.split()[0]) for line in lines]
+            self.assertEqual(nearness, sorted(nearness, reverse=True))
+
+    def test_chat_answers_each_line(self):
+        text = self.said("chat", MODEL, 12, input="hello\nand then\n")
+        self.assertGreaterEqual(text.count("\n"), 2)
+
+    def test_a_model_is_opened_from_a_descriptor(self):
+        with MODEL.open("rb") as file:
+            text = self.said("complete", f"/proc/self/fd/{file.fileno()}", "on the", 24, pass_fds=[file.fileno()])
+        self.assertEqual(text, self.said("complete", MODEL, "on the", 24))
+
+    def test_the_chat_window_builds_where_gtk_is(self):
+        if subprocess.run(["pkg-config", "--exists", "gtk4"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("no GTK 4")
+        folder = FOLDER / "desktop"
+        output("cmake", "-S", ROOT / "examples" / "desktop", "-B", folder, f"-DCMAKE_PREFIX_PATH={PREFIX}")
+        output("cmake", "--build", folder)
+        done = subprocess.run([folder / "tern-window"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (2, "usage: tern-window MODEL.gguf\n"))
+
+    def test_valgrind_finds_nothing(self):
+        if not shutil.which("valgrind"):
+            self.skipTest("no valgrind")
+        checks = ["-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all", "--errors-for-leak-kinds=all"]
+        output("valgrind", *checks, PROGRAMS / "complete", MODEL, "on the", 4)
+
+    def test_a_model_that_is_none_is_one_line_of_error(self):
+        for example, args in {"complete": ["a"], "chat": [], "search": [FOLDER, "a"], "json": ["a"], "sessions": ["1", "a"]}.items():
+            command = [str(part) for part in (PROGRAMS / example, FOLDER / "none.gguf", *args)]
+            done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, rf"^{example}: error: .*none\.gguf.*\n$")
+
+
+class Manual(unittest.TestCase):
+    def commands(self):
+        return re.findall(r"^  ([a-z]\w*) +\S", output(PREFIX / "bin" / "tern", "--help"), re.MULTILINE)
+
+    def test_every_command_has_a_page_without_mistakes(self):
+        pages = {path.name: path for path in (PREFIX / "share" / "man").rglob("*.*")}
+        self.assertGreater(len(self.commands()), 10)
+        self.assertEqual(set(pages), {"tern.1", "tern.h.3"} | {f"tern-{name}.1" for name in self.commands()})
+        if not shutil.which("groff"):
+            self.skipTest("no groff")
+        for name, path in pages.items():
+            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-Wbreak", path], capture_output=True, text=True)
+            self.assertEqual(done.stderr, "", name)
+        self.assertIn("\n.B \\-\\-state FILE\n", pages["tern-run.1"].read_text())
+        self.assertIn("tern_session_truncate", pages["tern.h.3"].read_text())
+
+    def complete(self, *words):
+        script = PREFIX / "share" / "bash-completion" / "completions" / "tern"
+        line = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tern; echo "${COMPREPLY[@]}"'
+        return output("bash", "-c", line, script, "tern", *words).split()
+
+    def test_bash_completes_commands_options_and_values(self):
+        self.assertEqual(self.complete("te"), ["template"])
+        self.assertEqual(set(self.complete("")), {*self.commands(), "--help", "--version"})
+        self.assertEqual(self.complete("run", "--temp-r"), ["--temp-range"])
+        self.assertEqual(self.complete("inspect", "--temp"), [])
+        self.assertEqual(self.complete("eval", "k"), ["kld"])
+        self.assertEqual(self.complete("run", "--kv", "q"), ["q8_0"])
+        self.assertEqual(self.complete("run", "-m", ""), [])  # names of files are the shell's
+
+    def test_zsh_reads_its_script(self):
+        if not shutil.which("zsh"):
+            self.skipTest("no zsh")
+        output("zsh", "-n", PREFIX / "share" / "zsh" / "vendor-completions" / "_tern")
+
+
+class Debian(unittest.TestCase):
+    def test_package_holds_all_and_depends_on_the_c_library_alone(self):
+        for tool in ("cpack", "dpkg-deb", "dpkg-shlibdeps"):
+            if not shutil.which(tool):
+                self.skipTest(f"no {tool}")
+        output("cpack", "--config", BUILD / "CPackConfig.cmake", "-B", FOLDER / "package")
+        (package,) = (FOLDER / "package").glob("*.deb")
+        depends = output("dpkg-deb", "-f", package, "Depends").strip().split(", ")
+        self.assertTrue(all(SYSTEM_PACKAGES.fullmatch(name) for name in depends), depends)
+        root = FOLDER / "root"
+        output("dpkg-deb", "-x", package, root)
+        installed = {path.relative_to(PREFIX).as_posix() for path in PREFIX.rglob("*") if not path.is_dir()}
+        packaged = {path.relative_to(root / "usr").as_posix() for path in (root / "usr").rglob("*") if not path.is_dir()}
+        self.assertEqual(packaged, installed)
+        text = output(root / "usr" / "bin" / "tern", "run", "-m", MODEL, "-p", "the", "-n", 8, "--temp", 0, "-q")
+        self.assertEqual(text, output(PREFIX / "bin" / "tern", "run", "-m", MODEL, "-p", "the", "-n", 8, "--temp", 0, "-q"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
