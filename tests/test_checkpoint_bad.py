@@ -388,6 +388,11 @@ def test_in_the_way(folder):
         done = subprocess.run([tiny.tern(), "convert", folder, path], capture_output=True, text=True)
         check(done.returncode == 1 and "file of the checkpoint" in done.stderr, f"onto itself {name}: {done.stderr}")
         check(shard.read_bytes() == before, f"onto itself {name}: changed the source")
+    for name in ("config.json", "tokenizer.json"):
+        before_it = (folder / name).read_bytes()
+        done = subprocess.run([tiny.tern(), "convert", folder, folder / name], capture_output=True, text=True)
+        check(done.returncode == 1 and "file of the checkpoint" in done.stderr, f"onto {name}: {done.stderr}")
+        check((folder / name).read_bytes() == before_it, f"onto {name}: changed the source")
     done = subprocess.run([tiny.tern(), "convert", folder, folder / "gone" / "x.gguf"], capture_output=True, text=True)
     check(done.returncode == 1, f"into a folder that is not there: {done.stderr}")
     out = folder.parent / "out.gguf"

@@ -153,6 +153,17 @@ class Eval(unittest.TestCase):
             with self.subTest(args=args):
                 self.assertIn(why, run("eval", *args, code=2))
 
+    def test_inputs_are_not_written_over(self):
+        link = self.folder / "link"
+        os.link(self.base, link)
+        for name, place in (("model", self.base), ("hard link", link), ("text", self.text)):
+            with self.subTest(name):
+                before = pathlib.Path(place).read_bytes()
+                arguments = ["perplexity", "-m", self.base, "-f", self.text, "-c", N_CTX]
+                for option in ("--save-base", "--yaml"):
+                    self.assertIn("it is read as well", run("eval", *arguments, option, place, code=1))
+                self.assertEqual(pathlib.Path(place).read_bytes(), before)
+
     def test_bad_predictions_are_refused(self):
         good, path = self.saved.read_bytes(), self.folder / "bad.logits"
         n_name = struct.unpack_from("<I", good, 24)[0]

@@ -109,7 +109,7 @@ static int run(const tn_options *options) {
     b.model = tn_cli_open_model(options, TERN_OPEN_ALL, &exit_code);
     if (!b.model) return exit_code;
     tn_output yaml = {.fd = -1};
-    if (options->yaml) exit_code = tn_output_open(&yaml, options->yaml);
+    if (options->yaml) exit_code = tn_output_open(&yaml, options->yaml, options);
     if (!exit_code) exit_code = measure(&b, &yaml);
     tn_output_discard(&yaml);
     free(b.ids);

@@ -65,10 +65,10 @@ static char *conversation_text(const tn_chat *chat, size_t *n) {
     return NULL;
 }
 
-static int write_file(const char *path, char *text, size_t n) {
+static int write_file(const tn_chat *chat, const char *path, char *text, size_t n) {
     tn_output output;
     if (!text) return tn_cli_fail("cannot save: %s: out of memory", path);
-    int failed = tn_output_open(&output, path);
+    int failed = tn_output_open(&output, path, chat->options);
     if (!failed) failed = tn_output_write(&output, text, n);
     if (!failed) failed = tn_output_commit(&output);
     free(text);
@@ -81,14 +81,14 @@ int tn_chat_save(tn_chat *chat, const char *path) {
     if (ends_in(path, ".txt") || ends_in(path, ".md")) {
         size_t n = 0;
         char *text = conversation_text(chat, &n);
-        const int failed = write_file(path, text, n);
+        const int failed = write_file(chat, path, text, n);
         if (!failed) tn_chat_note(chat, "written to %s", path);
         return failed;
     }
     if (!state_path(path, state, sizeof state))
         return tn_cli_fail("cannot save: %s: the name is too long", path);
     char *json = conversation_json(chat);
-    const int failed = write_file(path, json, json ? strlen(json) : 0);
+    const int failed = write_file(chat, path, json, json ? strlen(json) : 0);
     if (failed) return failed;
     if (tern_session_save(chat->session, state, &err) != TERN_OK) return tn_cli_fail_library(&err);
     tn_chat_note(chat, "saved to %s and %s", path, state);

@@ -181,7 +181,7 @@ static int embed_input(tn_embed *e) {
 /* ---- The command ---- */
 
 static int embed_all(tn_embed *e) {
-    int failed = tn_output_open(&e->output, e->options->output ? e->options->output : "-");
+    int failed = tn_output_open(&e->output, e->options->output ? e->options->output : "-", e->options);
     if (failed) return failed;
     failed = embed_input(e);
     if (!failed && e->options->json)

@@ -188,7 +188,7 @@ static int run(const tn_options *options) {
     if (!e.model) return exit_code;
     tern_model_info_get(e.model, &e.info);
     tn_output yaml = {.fd = -1};
-    if (options->yaml) exit_code = tn_output_open(&yaml, options->yaml);
+    if (options->yaml) exit_code = tn_output_open(&yaml, options->yaml, options);
     if (!exit_code) exit_code = evaluate_kind(&e);
     tn_progress_clear();
     if (!exit_code) exit_code = print_results(&e, &yaml);

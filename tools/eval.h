@@ -66,7 +66,7 @@ static inline uint32_t tn_eval_first_scored(uint32_t n_ctx) {
     return n_ctx / 2 + 1;
 }
 
-int tn_eval_base_create(const char *path, const tn_eval_base_head *head, tn_eval_base **out);
+int tn_eval_base_create(const tn_options *options, const tn_eval_base_head *head, tn_eval_base **out);
 int tn_eval_base_write(tn_eval_base *base, const float *logits);
 int tn_eval_base_commit(tn_eval_base *base);
 

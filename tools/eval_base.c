@@ -61,14 +61,15 @@ static int write_head(tn_eval_base *base) {
     return failed ? failed : tn_output_write(&base->output, h->text.ids, n_ids_of(h) * sizeof *h->text.ids);
 }
 
-int tn_eval_base_create(const char *path, const tn_eval_base_head *head, tn_eval_base **out) {
+int tn_eval_base_create(const tn_options *options, const tn_eval_base_head *head, tn_eval_base **out) {
+    const char *path = options->save_base;
     *out = NULL;
     tn_eval_base *base = calloc(1, sizeof *base);
     if (!base) return no_memory(path);
     base->path = path;
     base->head = *head;
     base->row = calloc(head->n_vocab, sizeof *base->row);
-    int failed = base->row ? tn_output_open(&base->output, path) : no_memory(path);
+    int failed = base->row ? tn_output_open(&base->output, path, options) : no_memory(path);
     if (failed) {
         free(base->row), free(base);
         return failed;

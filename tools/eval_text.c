@@ -60,7 +60,7 @@ int tn_eval_perplexity(tn_eval *e) {
     snprintf(head.model, sizeof head.model, "%s", e->info.name);
     int failed = tn_chunks_read(e->options, e->model, &head.text);
     if (!failed) failed = tn_eval_start(e, head.text.n_ctx);
-    if (!failed && e->options->save_base) failed = tn_eval_base_create(e->options->save_base, &head, &p.base);
+    if (!failed && e->options->save_base) failed = tn_eval_base_create(e->options, &head, &p.base);
     if (!failed) failed = score_chunks(&p, &head.text);
     if (!failed && p.base) failed = tn_eval_base_commit(p.base);
     tn_eval_base_close(p.base);

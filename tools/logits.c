@@ -65,7 +65,7 @@ static int write_logits(const tn_options *options, const tern_model *model, cons
     tern_error err;
     if (tern_session_new(model, &config, &session, &err) != TERN_OK) return tn_cli_fail_library(&err);
     tn_output output;
-    int exit_code = tn_output_open(&output, options->output);
+    int exit_code = tn_output_open(&output, options->output, options);
     const size_t piece = options->all && !info->encoder ? config.n_batch : ids->n;
     if (!exit_code) exit_code = evaluate(session, ids, piece, options->all, &output);
     if (!exit_code) exit_code = tn_output_commit(&output);

@@ -51,7 +51,19 @@ static int open_temporary(tn_output *output) {
     return fchmod(output->fd, 0666 & ~mask) == 0 ? 0 : errno;
 }
 
-int tn_output_open(tn_output *output, const char *path) {
+/* By any path, and by any link. */
+static bool is_input(const tn_options *o, const struct stat *info) {
+    const char *const inputs[] = {o->model,   o->file,   o->base,     o->draft,
+                                  o->imatrix, o->recipe, o->messages, o->arch_file};
+    struct stat input;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        if (inputs[i] && stat(inputs[i], &input) == 0 && input.st_dev == info->st_dev &&
+            input.st_ino == info->st_ino)
+            return true;
+    return false;
+}
+
+int tn_output_open(tn_output *output, const char *path, const tn_options *options) {
     *output = (tn_output){.fd = -1};
     if (strcmp(path, "-") == 0) {
         output->fd = STDOUT_FILENO;
@@ -63,6 +75,10 @@ int tn_output_open(tn_output *output, const char *path) {
     output->path = exists ? realpath(path, NULL) : strdup(path);
     if (!output->path) return tn_cli_fail_write(path, errno);
     if (exists && S_ISDIR(info.st_mode)) return fail(output, EISDIR);
+    if (exists && S_ISREG(info.st_mode) && is_input(options, &info)) {
+        release(output);
+        return tn_cli_fail("cannot write: %s: it is read as well", path);
+    }
     if (exists && !S_ISREG(info.st_mode)) { /* a rename would replace the device or pipe itself */
         output->fd = open(path, O_WRONLY | O_CLOEXEC);
         return output->fd < 0 ? fail(output, errno) : 0;

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../../formats/json.h"
@@ -66,12 +67,37 @@ static void choose_type(tn_converter *c) {
     }
 }
 
+/* Whether the output is one of the files beside the tensors that are read. */
+static bool is_source(tn_converter *c, const char *out) {
+    static const char *const names[] = {"config.json",
+                                        "generation_config.json",
+                                        "tokenizer.json",
+                                        "tokenizer.model",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "vocab.txt",
+                                        "chat_template.jinja",
+                                        "chat_template.json",
+                                        "modules.json",
+                                        "README.md",
+                                        "model.safetensors.index.json"};
+    struct stat place, own;
+    if (stat(out, &place) != 0) return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *path = tn_convert_path(c, names[i]);
+        if (path && stat(path, &own) == 0 && own.st_dev == place.st_dev && own.st_ino == place.st_ino)
+            return true;
+    }
+    return false;
+}
+
 static tn_status run(tn_converter *c, const char *out) {
     tn_status s;
     if ((s = read_configs(c)) || (s = tn_convert_find_arch(c)) ||
         (s = tn_checkpoint_open(c->dir, &c->checkpoint, c->err)))
         return s;
-    if (tn_checkpoint_has_file(c->checkpoint, out))
+    if (tn_checkpoint_has_file(c->checkpoint, out) || is_source(c, out))
         return tn_fail(c->err, TN_ERR_IO, TN_CONVERT_WHAT, out, "is a file of the checkpoint");
     choose_type(c);
     if (!(c->writer = tn_gguf_writer_new(out))) return tn_convert_no_memory(c);
