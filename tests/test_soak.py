@@ -45,7 +45,8 @@ class Soak(unittest.TestCase):
             folder = pathlib.Path(name)
             models = [*write_models(folder), *([REAL] if REAL.exists() and SECONDS >= 60 else [])]
             command = [str(word) for word in (HELPER, SECONDS, folder, *models)]
-            exact = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}  # what a thread keeps counts as in use
+            # What a thread keeps for itself counts as in use, and arenas of threads as memory.
+            exact = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1"}
             done = subprocess.run(command, capture_output=True, text=True, timeout=600 + 2 * SECONDS, env=exact)
         print(done.stdout.strip())
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -2,13 +2,16 @@
  *
  *   soak SECONDS FOLDER MODEL...
  *
- * What an errand asks (texts, lengths, seeds) comes from its number alone; how it is done (threads, batch, guesses, a kept session
- * or a new one) from the run. Every answer must be that of the errand's first time. Between rounds everything is closed: then the
- * heap in use, descriptors, threads and mappings must be those of the first rounds, and the memory flat. FOLDER takes the files
- * that errands write and remove. */
+ * In a round some threads of the host run errands at once, with the same models and templates and sessions of their own. What an
+ * errand asks (texts, lengths, seeds) comes from its number alone; how it is done (threads, batch, guesses, a kept session or a
+ * new one) from the run. Every answer must be that of the errand's first time. Between rounds everything is closed: then the heap
+ * in use, descriptors and threads must be those of the first rounds, and the memory flat. FOLDER takes the files that errands
+ * write and remove. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +20,15 @@
 
 #include "tern.h"
 
-enum { N_ERRANDS = 96, ERRANDS_A_ROUND = 24, MAX_MODELS = 8, WARM_UP = 4, TEXT_BYTES = 4096, N_CTX = 256 };
+enum {
+    N_ERRANDS = 96,
+    ERRANDS_A_ROUND = 24,
+    MAX_HOSTS = 4,
+    MAX_MODELS = 8,
+    WARM_UP = 4,
+    TEXT_BYTES = 4096,
+    N_CTX = 256
+};
 
 typedef uint64_t rng;
 
@@ -35,13 +46,15 @@ static void hash(uint64_t *h, const void *data, size_t n) { /* FNV-1a */
 /* What an errand works with; what it makes is freed by finish_errand, whatever became of it. */
 typedef struct errand {
     const char *path, *folder;
+    int host;
     tern_model *model;
-    tern_session **kept; /* the model's session, that errands share */
+    const tern_template *shared_template; /* NULL for an encoder */
+    tern_session **kept;                  /* the model's session, that errands share */
     rng what, *how;
     uint64_t answer;
     tern_session *session;
     tern_generator *generator;
-    tern_template *chat_template;
+    tern_template *own_template;
     tern_chat *chat;
     int32_t *ids;
     size_t n_ids;
@@ -51,7 +64,7 @@ typedef struct errand {
 static void finish_errand(errand *e) {
     tern_generator_free(e->generator);
     tern_chat_free(e->chat);
-    tern_template_free(e->chat_template);
+    tern_template_free(e->own_template);
     tern_session_free(e->session);
     tern_free(e->ids);
     tern_free(e->memory);
@@ -169,7 +182,7 @@ static tern_status do_state(errand *e, tern_error *err) {
     tern_generator_options generator;
     char path[512];
     size_t n;
-    snprintf(path, sizeof path, "%s/state", e->folder);
+    snprintf(path, sizeof path, "%s/state%d", e->folder, e->host);
     tern_generator_options_defaults(&generator);
     any_options(e, &options);
     tern_status status = tokenize(e, 40, err);
@@ -191,18 +204,14 @@ static tern_status do_state(errand *e, tern_error *err) {
 /* Turns of a chat, more than the context holds. */
 static tern_status do_chat(errand *e, tern_error *err) {
     tern_session *session;
-    tern_template_options options;
     tern_chat_options chat_options;
     tern_chat_prompt prompt;
     tern_generator_options generator;
     tern_generator_options_defaults(&generator);
-    tern_template_options_defaults(&options);
     tern_chat_options_defaults(&chat_options);
-    options.model = e->model;
-    tern_status status = tern_template_open(&options, &e->chat_template, err);
-    chat_options.chat_template = e->chat_template;
+    chat_options.chat_template = e->shared_template;
     chat_options.when_full = TERN_WHEN_FULL_DROP;
-    if (status == TERN_OK) status = take_session(e, &session, err);
+    tern_status status = take_session(e, &session, err);
     if (status == TERN_OK) status = tern_chat_new(session, &chat_options, &e->chat, err);
     for (size_t turn = 1 + draw(&e->what, 5); status == TERN_OK && turn > 0; turn--) {
         char text[TEXT_BYTES];
@@ -230,9 +239,10 @@ static tern_status do_template(errand *e, tern_error *err) {
     snprintf(messages + n, sizeof messages - n, "]");
     options.model = e->model;
     conversation.messages = messages;
-    tern_status status = tern_template_open(&options, &e->chat_template, err);
-    if (status == TERN_OK)
-        status = tern_template_render(e->chat_template, &conversation, (char **)&e->memory, &n_text, err);
+    const bool own = draw(e->how, 4) == 0;
+    tern_status status = own ? tern_template_open(&options, &e->own_template, err) : TERN_OK;
+    const tern_template *t = own ? e->own_template : e->shared_template;
+    if (status == TERN_OK) status = tern_template_render(t, &conversation, (char **)&e->memory, &n_text, err);
     if (status == TERN_OK) hash(&e->answer, e->memory, n_text);
     return status;
 }
@@ -283,7 +293,7 @@ static tern_status do_quantize(errand *e, tern_error *err) {
     options.type = types[draw(&e->what, 5)];
     options.allow_requantize = true;
     options.n_threads = 1 + (uint32_t)draw(e->how, 3);
-    snprintf(path, sizeof path, "%s/quantized", e->folder);
+    snprintf(path, sizeof path, "%s/quantized%d", e->folder, e->host);
     const tern_status status = tern_quantize(e->path, path, &options, NULL, err);
     FILE *file = status == TERN_OK ? fopen(path, "rb") : NULL;
     for (size_t n; file && (n = fread(bytes, 1, sizeof bytes, file)) > 0;) hash(&e->answer, bytes, n);
@@ -314,7 +324,7 @@ static tern_status do_wrong(errand *e, tern_error *err) {
         refused = (tern_error){0};
         switch (i) {
         case 0: n_right += tern_model_open(e->folder, NULL, &model, &refused) == TERN_ERR_IO; break;
-        case 1: n_right += tern_template_open(&source, &e->chat_template, &refused) != TERN_OK; break;
+        case 1: n_right += tern_template_open(&source, &e->own_template, &refused) != TERN_OK; break;
         case 2:
             n_right +=
                 tern_generator_new(e->session, &generator, NULL, 0, &e->generator, &refused) != TERN_OK;
@@ -380,46 +390,81 @@ typedef struct soak {
     char **paths;
     int n_models;
     rng how;
-    uint64_t answers[MAX_MODELS][N_ERRANDS]; /* 0: not asked yet */
-    uint64_t n_done[N_KINDS], n_compared;
+    tern_model *models[MAX_MODELS];
+    tern_template *templates[MAX_MODELS];
+    atomic_uint_least64_t answers[MAX_MODELS][N_ERRANDS]; /* 0: not asked yet */
+    atomic_uint_least64_t n_done[N_KINDS], n_compared;
 } soak;
 
-static int run_errand(soak *s, tern_model **models, tern_session **kept, int m, uint64_t number) {
+/* A thread of the host. */
+typedef struct host {
+    soak *s;
+    int number, failed;
+    rng how;
+    tern_session *kept[MAX_MODELS];
+} host;
+
+static int run_errand(host *h, int m, uint64_t number) {
+    soak *s = h->s;
     const struct kind *kind = &kinds[number % N_KINDS];
     tern_model_info info;
-    tern_model_info_get(models[m], &info);
+    tern_model_info_get(s->models[m], &info);
     if (info.encoder && !kind->encoder) return 0;
-    errand e = {
-        .path = s->paths[m], .folder = s->folder, .model = models[m], .kept = &kept[m], .how = &s->how};
+    errand e = {.path = s->paths[m], .folder = s->folder, .host = h->number, .model = s->models[m]};
+    e.shared_template = s->templates[m], e.kept = &h->kept[m], e.how = &h->how;
     e.what = number * 1000 + (uint64_t)m;
     e.answer = 0xcbf29ce484222325u;
     tern_error err = {0};
     const tern_status status = kind->run(&e, &err);
     finish_errand(&e);
-    uint64_t *first = &s->answers[m][number];
-    if (status != TERN_OK || (*first && *first != e.answer)) {
+    uint64_t first = 0;
+    const bool compared =
+        status == TERN_OK && !atomic_compare_exchange_strong(&s->answers[m][number], &first, e.answer);
+    if (status != TERN_OK || (compared && first != e.answer)) {
         fprintf(stderr, "soak: %s: errand %" PRIu64 ", %s: %s\n", s->paths[m], number, kind->name,
                 status != TERN_OK ? err.message : "not the answer of the first time");
         return 1;
     }
-    s->n_compared += *first != 0;
-    s->n_done[number % N_KINDS]++;
-    *first = e.answer;
+    atomic_fetch_add(&s->n_compared, compared);
+    atomic_fetch_add(&s->n_done[number % N_KINDS], 1);
     return 0;
 }
 
+static void *run_host(void *arg) {
+    host *h = arg;
+    for (int i = 0; !h->failed && i < ERRANDS_A_ROUND; i++)
+        h->failed = run_errand(h, (int)draw(&h->how, (uint64_t)h->s->n_models), draw(&h->how, N_ERRANDS));
+    for (int m = 0; m < h->s->n_models; m++) tern_session_free(h->kept[m]);
+    return NULL;
+}
+
+static tern_status open_model(soak *s, int m, tern_error *err) {
+    tern_template_options options;
+    tern_model_info info;
+    tern_template_options_defaults(&options);
+    const tern_status status = tern_model_open(s->paths[m], NULL, &s->models[m], err);
+    if (status != TERN_OK) return status;
+    tern_model_info_get(s->models[m], &info);
+    options.model = s->models[m];
+    return info.encoder ? TERN_OK : tern_template_open(&options, &s->templates[m], err);
+}
+
 static int run_round(soak *s) {
-    tern_model *models[MAX_MODELS] = {0};
-    tern_session *kept[MAX_MODELS] = {0};
+    host hosts[MAX_HOSTS] = {0};
+    pthread_t threads[MAX_HOSTS];
     tern_error err;
-    int failed = 0;
+    int failed = 0, n_hosts = 1 + (int)draw(&s->how, MAX_HOSTS), n_started = 0;
+    memset(s->models, 0, sizeof s->models);
+    memset(s->templates, 0, sizeof s->templates);
     for (int m = 0; !failed && m < s->n_models; m++)
-        if (tern_model_open(s->paths[m], NULL, &models[m], &err) != TERN_OK)
-            failed = fprintf(stderr, "soak: %s\n", err.message);
-    for (int i = 0; !failed && i < ERRANDS_A_ROUND; i++)
-        failed =
-            run_errand(s, models, kept, (int)draw(&s->how, (uint64_t)s->n_models), draw(&s->how, N_ERRANDS));
-    for (int m = 0; m < s->n_models; m++) tern_session_free(kept[m]), tern_model_close(models[m]);
+        if (open_model(s, m, &err) != TERN_OK) failed = fprintf(stderr, "soak: %s\n", err.message);
+    for (; !failed && n_started < n_hosts; n_started++) {
+        hosts[n_started] = (host){.s = s, .number = n_started, .how = draw(&s->how, UINT64_MAX)};
+        if (pthread_create(&threads[n_started], NULL, run_host, &hosts[n_started]) != 0) break;
+    }
+    if (n_started < n_hosts && !failed) failed = fprintf(stderr, "soak: a thread was refused\n");
+    for (int i = 0; i < n_started; i++) pthread_join(threads[i], NULL), failed |= hosts[i].failed;
+    for (int m = 0; m < s->n_models; m++) tern_template_free(s->templates[m]), tern_model_close(s->models[m]);
     return failed;
 }
 
@@ -444,7 +489,7 @@ static void keep_most(holding *most, const holding *h) {
 
 static bool is_within(const holding *h, const holding *most) {
     const long slack = most->memory_bytes / 100 > 256 << 10 ? most->memory_bytes / 100 : 256 << 10;
-    return h->heap_bytes <= most->heap_bytes && h->n_descriptors == most->n_descriptors &&
+    return h->heap_bytes <= most->heap_bytes + 4096 && h->n_descriptors == most->n_descriptors &&
            h->n_threads == most->n_threads && h->memory_bytes <= most->memory_bytes + slack;
 }
 
@@ -470,12 +515,13 @@ int main(int argc, char **argv) {
     if (argc < 4 || argc - 3 > MAX_MODELS) return 2;
     static soak s;
     uint64_t n_rounds = 0;
-    s = (soak){.folder = argv[2], .paths = argv + 3, .n_models = argc - 3, .how = 1};
+    s.folder = argv[2], s.paths = argv + 3, s.n_models = argc - 3, s.how = 1;
     if (run_rounds(&s, strtod(argv[1], NULL), &n_rounds)) return 1;
     for (int k = 0; k < N_KINDS; k++) {
         if (!s.n_done[k]) return fprintf(stderr, "soak: no errand of the kind %s\n", kinds[k].name), 1;
-        printf("%s %" PRIu64 "%s", kinds[k].name, s.n_done[k], k + 1 < N_KINDS ? ", " : "\n");
+        printf("%s %" PRIu64 "%s", kinds[k].name, atomic_load(&s.n_done[k]), k + 1 < N_KINDS ? ", " : "\n");
     }
-    printf("%" PRIu64 " rounds, %" PRIu64 " answers as the first time\n", n_rounds, s.n_compared);
+    printf("%" PRIu64 " rounds, %" PRIu64 " answers as the first time\n", n_rounds,
+           atomic_load(&s.n_compared));
     return 0;
 }
