@@ -47,6 +47,7 @@ static tn_status map_fd(tn_fmap *out, int fd, const char *path, tn_error *err) {
     }
     out->data = data;
     out->size = size;
+    out->fd = fd;
     return TN_OK;
 }
 
@@ -56,13 +57,21 @@ tn_status tn_fmap_open(tn_fmap *out, const char *path, tn_error *err) {
     if (fd < 0) return tn_fail(err, TN_ERR_IO, WHAT, path, "%s", strerror(errno));
     tn_status status = map_fd(out, fd, path, err);
     if (status != TN_OK) *out = (tn_fmap){0};
-    close(fd); /* the map stays */
+    if (!out->data) close(fd);
     return status;
 }
 
 void tn_fmap_close(tn_fmap *map) {
-    if (map->data) munmap((void *)(uintptr_t)map->data, (size_t)map->size);
+    if (map->data) {
+        munmap((void *)(uintptr_t)map->data, (size_t)map->size);
+        close(map->fd);
+    }
     *map = (tn_fmap){0};
+}
+
+bool tn_fmap_is_whole(const tn_fmap *map) {
+    struct stat st;
+    return !map->data || (fstat(map->fd, &st) == 0 && (uint64_t)st.st_size >= map->size);
 }
 
 void tn_fmap_release(const uint8_t *data, uint64_t n) {
