@@ -28,6 +28,14 @@ static void make_folders(char *path, size_t n) {
     }
 }
 
+bool tn_history_folder(char *path, size_t cap) {
+    const size_t n_made = tn_cli_user_path("XDG_STATE_HOME", "/.local/state", "/tern/history", path, cap);
+    if (!n_made) return false;
+    make_folders(path, n_made);
+    *strrchr(path, '/') = 0;
+    return true;
+}
+
 static FILE *open_file(bool to_write) {
     char path[4096];
     const size_t n_made =

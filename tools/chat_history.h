@@ -5,9 +5,14 @@
 
 #ifdef TERN_HAVE_EDIT
 #include <histedit.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 History *
 tn_history_open(void); /* with the lines of the file; NULL when memory is out. Ended by history_end */
+
+/* The folder of that file, made if need be; false where there is no home. */
+bool tn_history_folder(char *path, size_t cap);
 
 /* Remembers a line, here and in the file. */
 void tn_history_add(History *lines, const char *line);

@@ -138,6 +138,10 @@ static void remember(tn_input *input, const char *line) {
     if (has_editor(input) && line[0] && line[0] != '\n') tn_history_add(input->history, line);
 }
 
+const char *tn_input_folder(const tn_input *input, char *path, size_t cap) {
+    return has_editor(input) && tn_history_folder(path, cap) ? path : NULL;
+}
+
 #else
 
 static void open_editor(tn_input *input) {
@@ -156,6 +160,10 @@ static tn_input_result edit_line(tn_input *input, const char *initial, const cha
 }
 static void remember(tn_input *input, const char *line) {
     (void)input, (void)line;
+}
+const char *tn_input_folder(const tn_input *input, char *path, size_t cap) {
+    (void)input, (void)path, (void)cap;
+    return NULL;
 }
 
 #endif
