@@ -81,12 +81,13 @@ static int open_chat(tn_chat *chat) {
     const char *system = chat->options->system;
     if (system && tern_chat_set_system(chat->chat, system, strlen(system), &err) != TERN_OK)
         return tn_cli_fail_library(&err);
-    chat->input = tn_input_new();
-    return chat->input ? TN_EXIT_DONE : tn_cli_fail("cannot chat: out of memory");
+    return TN_EXIT_DONE;
 }
 
 static int open_all(tn_chat *chat) {
     int exit_code;
+    chat->input = tn_input_new(); /* first: what is typed while the model is opened counts */
+    if (!chat->input) return tn_cli_fail("cannot chat: out of memory");
     chat->model = tn_cli_open_model(chat->options, TERN_OPEN_ALL, &exit_code);
     if (!exit_code) exit_code = tn_chat_settings_start(&chat->settings, chat->options, chat->model);
     if (!exit_code) exit_code = open_template(chat);
@@ -119,12 +120,8 @@ static void greet(const tn_chat *chat) {
 }
 
 static int say(tn_chat *chat, const char *text, size_t n) {
-    tern_error err;
-    const size_t at = tern_chat_n_messages(chat->chat);
     const bool escaped = n > 1 && text[0] == '/' && text[1] == '/';
-    if (tern_chat_add(chat->chat, "user", text + escaped, n - escaped, &err) != TERN_OK)
-        return tn_cli_fail_library(&err);
-    return tn_chat_answer(chat, at);
+    return tn_chat_ask(chat, tern_chat_n_messages(chat->chat), text + escaped, n - escaped);
 }
 
 /* How full the context is stands where one types. */
@@ -135,6 +132,7 @@ static tn_input_result next_text(tn_chat *chat, const char **text, size_t *n) {
     tn_input_result result = tn_input_read(chat->input, prompt, NULL, text, n);
     while (result == TN_INPUT_INTERRUPTED && tn_input_is_interactive(chat->input)) {
         tn_cli_forget_interrupt();
+        if (tn_cli_interrupted()) break; /* by SIGTERM or SIGHUP */
         result = tn_input_read(chat->input, prompt, NULL, text, n);
     }
     return result;
@@ -153,8 +151,10 @@ static int talk(tn_chat *chat) {
         if (n == 0) continue;
         const bool command = text[0] == '/' && text[1] != '/';
         const int failed = command ? tn_chat_command(chat, text, &quit) : say(chat, text, n);
-        if (tn_cli_interrupted() && !tn_input_is_interactive(chat->input)) return TN_EXIT_INTERRUPTED;
+        if (!tn_input_is_interactive(chat->input) && tn_cli_interrupted()) return TN_EXIT_INTERRUPTED;
         tn_cli_forget_interrupt();
+        if (tn_cli_interrupted()) return TN_EXIT_INTERRUPTED;
+        if (chat->output_failed) return failed;
         if (failed) exit_code = failed;
     }
     /* A person saw each error and went on; a script learns of it here. */
