@@ -85,7 +85,8 @@ static int open_chat(tn_chat *chat) {
     return TN_EXIT_DONE;
 }
 
-/* The input first: what it reads (descriptions of terminals, the history) is the user's own, and not open to a confined process. */
+/* The input first: what is typed while the model is opened counts; and what it reads (descriptions of terminals, the history) is
+ * the user's own, and not open to a confined process. */
 static int open_input(tn_chat *chat) {
     char history[4096];
     chat->input = tn_input_new();
@@ -133,12 +134,8 @@ static void greet(const tn_chat *chat) {
 }
 
 static int say(tn_chat *chat, const char *text, size_t n) {
-    tern_error err;
-    const size_t at = tern_chat_n_messages(chat->chat);
     const bool escaped = n > 1 && text[0] == '/' && text[1] == '/';
-    if (tern_chat_add(chat->chat, "user", text + escaped, n - escaped, &err) != TERN_OK)
-        return tn_cli_fail_library(&err);
-    return tn_chat_answer(chat, at);
+    return tn_chat_ask(chat, tern_chat_n_messages(chat->chat), text + escaped, n - escaped);
 }
 
 /* How full the context is stands where one types. */
@@ -149,6 +146,7 @@ static tn_input_result next_text(tn_chat *chat, const char **text, size_t *n) {
     tn_input_result result = tn_input_read(chat->input, prompt, NULL, text, n);
     while (result == TN_INPUT_INTERRUPTED && tn_input_is_interactive(chat->input)) {
         tn_cli_forget_interrupt();
+        if (tn_cli_interrupted()) break; /* by SIGTERM or SIGHUP */
         result = tn_input_read(chat->input, prompt, NULL, text, n);
     }
     return result;
@@ -167,8 +165,10 @@ static int talk(tn_chat *chat) {
         if (n == 0) continue;
         const bool command = text[0] == '/' && text[1] != '/';
         const int failed = command ? tn_chat_command(chat, text, &quit) : say(chat, text, n);
-        if (tn_cli_interrupted() && !tn_input_is_interactive(chat->input)) return TN_EXIT_INTERRUPTED;
+        if (!tn_input_is_interactive(chat->input) && tn_cli_interrupted()) return TN_EXIT_INTERRUPTED;
         tn_cli_forget_interrupt();
+        if (tn_cli_interrupted()) return TN_EXIT_INTERRUPTED;
+        if (chat->output_failed) return failed;
         if (failed) exit_code = failed;
     }
     /* A person saw each error and went on; a script learns of it here. */

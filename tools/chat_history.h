@@ -1,5 +1,6 @@
 /* What was typed at the prompt, in a file between chats: $XDG_STATE_HOME/tern/history, else ~/.local/state/tern/history, for its owner's
- * eyes. One that cannot be read or written is passed over: no chat fails for it. */
+ * eyes. Chats add to it line by line, and shorten it when they begin. One that cannot be read or written is passed over: no chat fails for
+ * it. */
 #ifndef TN_TOOLS_CHAT_HISTORY_H
 #define TN_TOOLS_CHAT_HISTORY_H
 

@@ -24,7 +24,8 @@ bool tn_input_is_interactive(const tn_input *input);
 /* The folder in which lines are kept, made if need be, in `path`, which is returned; NULL where none are. */
 const char *tn_input_folder(const tn_input *input, char *path, size_t cap);
 
-/* Keeps what is typed ahead out of an answer that is being shown: it appears at the next prompt. */
+/* Keeps what is typed ahead out of an answer that is being shown: it appears at the next prompt. Where lines are edited that is so from
+ * the start. */
 void tn_input_hush(tn_input *input, bool hush);
 
 /* Reads one text, shown behind `prompt`, without its last newline; *text is the input's until the next call. `initial`, unless NULL, is

@@ -183,8 +183,9 @@ static int generate(tn_run *run) {
     run->generate_s = tn_seconds() - start;
     run->n_generated = tern_generator_n_tokens(run->generator);
     /* The prompt of the shell begins on a line of its own; a file or pipe gets the text as it is. */
-    if (run->stdout_terminal && !run->ends_in_newline) tn_write_all(STDOUT_FILENO, "\n", 1);
-    return exit_code;
+    const int failed =
+        run->stdout_terminal && !run->ends_in_newline ? tn_write_all(STDOUT_FILENO, "\n", 1) : 0;
+    return failed && !exit_code ? tn_cli_fail_write("standard output", failed) : exit_code;
 }
 
 /* ---- Figures ---- */
