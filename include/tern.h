@@ -43,7 +43,7 @@ typedef enum tern_status {
     TERN_ERR_MEMORY,      /* out of memory, or more would be needed than there is */
     TERN_ERR_FULL,        /* the context has no room for the tokens */
     TERN_ERR_NUMERIC,     /* a logit that is not finite */
-    TERN_ERR_CANCELLED    /* a progress callback returned false */
+    TERN_ERR_CANCELLED    /* by tern_session_cancel, or a progress callback returned false */
 } tern_status;
 
 typedef struct tern_error {
@@ -244,10 +244,19 @@ TERN_API const char *tern_session_isa(const tern_session *session);   /* "avx2" 
 TERN_API uint32_t tern_session_position(const tern_session *session); /* tokens so far */
 
 /* Appends n tokens (n >= 1). Keeps the logits of the last n_outputs of them; n_outputs <= the session's n_outputs
- * and <= n. On failure or cancellation the position is where the last whole batch ended. Of an encoder the n tokens are
- * the whole text: it cannot go on behind others, and truncation drops all. */
+ * and <= n. On failure or cancellation the position is where the last whole batch ended, or 0 where the tokens before had to be
+ * computed anew (of some models, when the sequence passes a length); tern_session_sync goes on from either. Of an encoder the n
+ * tokens are the whole text: it cannot go on behind others, and truncation drops all. */
 TERN_API tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n,
                                        uint32_t n_outputs, tern_error *err);
+
+/* The only calls for other threads, and for signal handlers. From tern_session_cancel to tern_session_resume every eval, sync, embed,
+ * chat prompt and generator of the session returns TERN_ERR_CANCELLED, what runs already within a step of the model: less than a token
+ * takes. Nothing is lost by it: once resumed, the same generator or a sync of the same tokens goes on with the same bits. A stop
+ * button cancels, and who asks the next question resumes: no press is lost, and none hits a question that came later. NULL is fine.
+ * The session must be alive. */
+TERN_API void tern_session_cancel(tern_session *session);
+TERN_API void tern_session_resume(tern_session *session);
 
 /* n_vocab logits of output row i of the last eval, owned by the session until its next call; NULL if there is no
  * such row, or the session keeps embeddings. */
