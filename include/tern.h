@@ -75,6 +75,11 @@ typedef struct tern_model_options {
     /* NULL, or told of things that are odd but no error (a tensor that no step uses). The line is safe to print. */
     void (*warn)(void *user, const char *line);
     void *user;
+    /* Read the whole file before the model is opened, so that the first prompt need not wait for the disk; a model without takes
+     * milliseconds to open, and its weights are read when they are first computed with. */
+    bool preload;
+    /* NULL, or called as preload goes on; false cancels. */
+    bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
 } tern_model_options;
 
 TERN_API void tern_model_options_defaults(tern_model_options *options);
@@ -82,6 +87,23 @@ TERN_API void tern_model_options_defaults(tern_model_options *options);
 /* Maps and validates a model file (a split file by its first shard). The file must stay as it is while open. */
 TERN_API tern_status tern_model_open(const char *path, const tern_model_options *options, tern_model **out,
                                      tern_error *err);
+
+/* Where the bytes of a model are: in a file by its path, in a part of an open file (an app's package), or in memory. */
+typedef struct tern_source {
+    size_t size;
+    const char *path; /* with fd or data: NULL, or what messages and tern_model_info call the model */
+    int fd; /* a descriptor of a regular file; -1, the default: none. It may be closed once the model is open */
+    uint64_t offset; /* of the model in that file, a multiple of 4 */
+    const void *
+        data; /* memory at a multiple of 4, which must stay as it is while the model is open; NULL, the default: none */
+    uint64_t n_bytes; /* of data; of the part of the file, 0: to its end */
+} tern_source;
+
+TERN_API void tern_source_defaults(tern_source *source);
+
+/* tern_model_open from any source; the same checks, the same bits. A split file needs its path. */
+TERN_API tern_status tern_model_open_source(const tern_source *source, const tern_model_options *options,
+                                            tern_model **out, tern_error *err);
 
 /* All sessions of the model must be closed first. NULL is fine. */
 TERN_API void tern_model_close(tern_model *model);

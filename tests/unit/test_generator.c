@@ -498,8 +498,8 @@ typedef struct presser {
 static void *press(void *user) {
     presser *p = user;
     uint64_t random = 5;
-    while (!atomic_load(&p->leave)) {
-        usleep(tiny_random(&random) % 400);
+    for (unsigned i = 0; !atomic_load(&p->leave); i++) { /* less and less often: a token must come through */
+        usleep(tiny_random(&random) % (400 + 20 * i));
         tn_session_cancel(p->session, true);
     }
     return NULL;
