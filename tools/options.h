@@ -94,6 +94,7 @@ typedef enum tn_option_id {
     TN_OPTION_SAVE_BASE,
     TN_OPTION_AUTO,
     TN_OPTION_TARGET_BPW,
+    TN_OPTION_MEASURES,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -117,7 +118,7 @@ typedef struct tn_options {
     const char *kind;    /* one of the command's kinds */
     const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *messages, *tools, *bos, *eos;
     const char *pooling, *type, *recipe, *imatrix, *samplers, *grammar, *json_schema, *profile, *state,
-        *draft, *system, *template, *load, *full, *reasoning, *base, *save_base;
+        *draft, *system, *template, *load, *full, *reasoning, *base, *save_base, *measures;
     tn_texts stop, var, overrides, dry_break, bias;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
     int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs, split_size;
