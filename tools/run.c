@@ -67,8 +67,8 @@ static int tokenize_prompt(tn_run *run) {
     }
     const char *text = options->file ? file.bytes : options->prompt;
     const size_t n = options->file ? file.n : strlen(options->prompt);
-    const unsigned flags =
-        (options->no_bos ? 0u : TERN_TOKENIZE_BOS) | (options->no_special ? 0u : TERN_TOKENIZE_SPECIAL);
+    const unsigned flags = TERN_TOKENIZE_OPEN | (options->no_bos ? 0u : TERN_TOKENIZE_BOS) |
+                           (options->no_special ? 0u : TERN_TOKENIZE_SPECIAL);
     tern_error err;
     const tern_status status = tern_tokenize(run->model, text, n, flags, &run->ids, &run->n_ids, &err);
     free(file.bytes);
