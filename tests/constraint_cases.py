@@ -41,7 +41,8 @@ SCHEMAS = [
     {"pattern": "^ab?c*"}, {"pattern": "x$"}, {"pattern": "^a|b$|c"}, {"pattern": "^\\w+@\\w+\\.[a-z]{2,3}$"},
     {"pattern": "^[^a-z]{2}$"}, {"pattern": "^[\"\\\\]+$"}, {"pattern": "^\\s.\\S\\W\\D$"}, {"pattern": "^[\\d\\-x]+?$"},
     {"pattern": "^(?:a|(b|)c)+$"}, {"pattern": "^\\u00e9[\\x41-\\x43]$"}, {"pattern": "^\\(\\d{3}\\)$"}, {"pattern": "^[^\\w]+$"},
-    {"pattern": "^\\t\\n\\/$"}, {"type": "string", "format": "date"}, {"type": "string", "format": "time"},
+    {"pattern": "^\\t\\n\\/$"}, {"pattern": "^a{2}b{1,}c{0,3}$"},
+    {"type": "string", "format": "date"}, {"type": "string", "format": "time"},
     {"format": "date-time"}, {"format": "uuid"},
     # numbers
     {"type": "integer", "minimum": 0}, {"type": "integer", "maximum": -5}, {"type": "integer", "minimum": 17, "maximum": 4321},
@@ -98,6 +99,8 @@ BAD_SCHEMAS = [
     ({"allOf": [{"items": {"type": "integer"}}, {"prefixItems": [{"type": "string"}]}]}, "items"),
     ({"allOf": [{"pattern": "a"}, {"pattern": "b"}]}, "pattern"), ({"pattern": "(?=a)"}, "look-around"),
     ({"pattern": "(a"}, "does not end"), ({"pattern": "a**"}, "repetition"), ({"pattern": "a^b"}, "ends"),
+    *(({"pattern": "a{" + numbers + "}"}, "repetition")
+      for numbers in ("", ",3", "2{3", "3,2", "1,2,3", "10001", "1,4294967297", "-1")),
     ({"pattern": "\\1"}, "escape"), ({"pattern": "\\bx"}, "escape"), ({"pattern": "a", "minLength": 3}, "pattern"),
     ({"enum": []}, "no value"), ({"type": "string", "enum": [1]}, "no value"), ({"enum": [5], "minimum": 3}, "minimum"),
     ({"prefixItems": [{}], "items": False, "minItems": 2}, "minItems"),

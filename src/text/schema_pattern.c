@@ -229,18 +229,39 @@ static bool put_atom(tn_pattern *p) {
     return (shorthand ? add_shorthand(p, &set, shorthand) : add(p, &set, ch, ch)) && put_set(p, &set);
 }
 
+/* Digits, if there are any, up to the most that a grammar takes. */
+static bool read_count(tn_pattern *p, uint32_t *count) {
+    enum { MOST = 10000 };
+    const size_t start = p->at;
+    for (*count = 0; peek(p) >= '0' && peek(p) <= '9' && *count <= MOST; p->at++)
+        *count = *count * 10 + (uint32_t)(peek(p) - '0');
+    return p->at > start && *count <= MOST;
+}
+
+/* {n} {n,} {n,m} */
+static bool put_counts(tn_pattern *p) {
+    uint32_t least, most;
+    p->at++;
+    bool good = read_count(p, &least);
+    const bool list = good && peek(p) == ',';
+    if (list) p->at++;
+    const bool bounded = list && peek(p) != '}';
+    if (bounded) good = read_count(p, &most) && least <= most;
+    if (!good || peek(p) != '}') return fail(p, "bad numbers of a repetition (at most 10000)");
+    p->at++;
+    tn_put(p->out, "{%u%s", least, list ? "," : "");
+    if (bounded) tn_put(p->out, "%u", most);
+    tn_put(p->out, "}");
+    return true;
+}
+
 static bool put_quantifier(tn_pattern *p) {
     const char c = peek(p);
     if (c == '*' || c == '+' || c == '?') {
         tn_put(p->out, "%c", c);
         p->at++;
     } else if (c == '{') {
-        const size_t start = p->at;
-        while (p->at < p->n && strchr("{,0123456789", p->text[p->at])) p->at++;
-        if (peek(p) != '}' || p->at - start < 2 || p->text[start + 1] == ',')
-            return fail(p, "bad numbers of a repetition");
-        p->at++;
-        tn_put(p->out, "%.*s", (int)(p->at - start), p->text + start);
+        if (!put_counts(p)) return false;
     } else {
         return true;
     }

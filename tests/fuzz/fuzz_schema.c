@@ -23,7 +23,7 @@ static void walk(const char *text, fuzz_bytes choices) {
     json_error_t bad;
     const tn_status s = tn_grammar_parse(text, strlen(text), "schema", &grammar, &err);
     fuzz_check_status((int)s, &err);
-    FUZZ_CHECK(s != TN_ERR_FORMAT);
+    FUZZ_CHECK(s != TN_ERR_FORMAT || strstr(err.message, "left-recursive")); /* which is found only there */
     if (s) return;
     const size_t n = fuzz_walk(grammar, choices, written, sizeof written, &may_end);
     if (may_end) {
