@@ -182,6 +182,13 @@ tern_status tern_session_sync(tern_session *session, const int32_t *ids, size_t 
     return give_computed(session, err, s, &e);
 }
 
+void tern_session_cancel(tern_session *session) {
+    if (session) tn_session_cancel(session->s, true);
+}
+void tern_session_resume(tern_session *session) {
+    if (session) tn_session_cancel(session->s, false);
+}
+
 const float *tern_session_logits(const tern_session *session, uint32_t i) {
     return tn_api_has_logits(session) ? tn_session_logits(session->s, i) : NULL;
 }
