@@ -74,6 +74,19 @@ static size_t chunk_offset(const tn_task *t, const tn_kv *kv, size_t head, uint3
            (size_t)(chunk % (kv->capacity / TN_ATTN_CHUNK)) * TN_ATTN_CHUNK * kv->pos_stride;
 }
 
+/* A key that the cache's type cannot hold would give scores of -infinity, as if its position were not there. With a NaN in it
+ * all its scores are NaN, and the logits tell. */
+static void mark_overflow(float *k, size_t n, tn_kv_type type) {
+    static const float limits[TN_KV_COUNT] = {
+        [TN_KV_F32] = INFINITY, [TN_KV_F16] = 65520, [TN_KV_Q8_0] = 65520 * 127.0F};
+    float largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float size = fabsf(k[i]);
+        largest = size > largest ? size : largest;
+    }
+    if (largest >= limits[type]) k[0] = NAN;
+}
+
 static void store(const tn_task *t, const workspace *w, size_t head, size_t token) {
     const tn_attention_params *p = &t->op->attention;
     const tn_kv *kv = &t->run->kv[p->cache];
@@ -81,6 +94,7 @@ static void store(const tn_task *t, const workspace *w, size_t head, size_t toke
     const size_t at = chunk_offset(t, kv, head, pos / TN_ATTN_CHUNK) + pos % TN_ATTN_CHUNK * kv->pos_stride;
     tn_kv_store_fn *put = t->run->plan->kernels->kv_store[t->run->kv_type];
     prepare_head(t, w->head, in_row(t, 1, token), p->k_norm, head, token);
+    mark_overflow(w->head, p->head_dim, t->run->kv_type);
     put(kv->k + at, w->head, p->head_dim);
     if (!p->latent) put(kv->v + at, in_row(t, 2, token) + head * p->head_dim, p->head_dim);
 }
