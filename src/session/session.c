@@ -145,6 +145,7 @@ tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config,
     tn_session *s = calloc(1, sizeof *s);
     if (!s) return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL, "out of memory");
     *s = plain_session(graph, config);
+    s->obeyed = &s->cancelled;
     tn_status status;
     if ((status = choose_kernels(s, err)) || (status = measure(s, err)) || (status = allocate(s, err)) ||
         (status = tn_pool_new(config->n_threads, config->pin, &s->pool, err))) {
@@ -166,7 +167,20 @@ void tn_session_free(tn_session *s) {
 
 /* ---- Evaluation ------------------------------------------------------------------------------------------------ */
 
-static void run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs) {
+_Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "a signal handler may cancel");
+
+void tn_session_cancel(tn_session *s, bool cancelled) {
+    atomic_store(&s->cancelled, cancelled);
+}
+bool tn_session_is_cancelled(const tn_session *s) {
+    return atomic_load_explicit(s->obeyed, memory_order_relaxed);
+}
+void tn_session_obey(tn_session *s, const tn_session *other) {
+    s->obeyed = &other->cancelled;
+}
+
+/* False if it was cancelled: the batch is then not part of the sequence, but rings have lost what its positions lie upon. */
+static bool run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs) {
     tn_rope_tables_fill(&s->rope, s->graph, s->position, n, s->is_long);
     memmove(s->tokens + s->position, ids, n * sizeof *ids);
     tn_run run = {
@@ -184,12 +198,15 @@ static void run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_
         .logits = (float *)(void *)((uint8_t *)s->logits + s->n_rows * s->logits_stride),
         .logits_stride = s->logits_stride,
         .observer = s->config.observer,
+        .cancelled = s->obeyed,
     };
-    tn_run_program(&run);
-    s->position += n;
+    const bool whole = tn_run_program(&run);
+    const uint32_t end = s->position + n;
+    if (s->ring && end > s->ring && end - s->ring > s->oldest) s->oldest = end - s->ring;
+    if (!whole) return false;
+    s->position = end;
     s->n_rows += n_outputs;
-    if (s->ring && s->position > s->ring && s->position - s->ring > s->oldest)
-        s->oldest = s->position - s->ring;
+    return true;
 }
 
 /* Whether all n are finite: the exponent's bits are all set in infinities and NaN alone. No chain of float additions:
@@ -238,6 +255,10 @@ typedef struct tn_progress {
     size_t done, total, counted;
 } tn_progress;
 
+static tn_status fail_cancelled(const tn_progress *p, tn_error *err) {
+    return tn_fail(err, TN_ERR_CANCELLED, "cancelled", NULL, "after %zu of %zu tokens", p->done, p->total);
+}
+
 static tn_status eval_part(tn_session *s, const int32_t *ids, size_t n, size_t n_outputs, tn_progress *p,
                            tn_error *err) {
     const size_t first_output = n - n_outputs;
@@ -246,17 +267,21 @@ static tn_status eval_part(tn_session *s, const int32_t *ids, size_t n, size_t n
                      end = at + take;
         const size_t outputs = end > first_output ? end - (at > first_output ? at : first_output) : 0;
         const uint32_t first_row = s->n_rows;
-        run_batch(s, ids + at, (uint32_t)take, (uint32_t)outputs);
+        if (!run_batch(s, ids + at, (uint32_t)take, (uint32_t)outputs)) return fail_cancelled(p, err);
         tn_status status = check_finite(s, first_row, err);
         if (status) return status;
         at = end;
         p->done += take * p->counted;
         if (s->config.progress &&
             !s->config.progress(s->config.user, (uint32_t)p->done, (uint32_t)p->total) && p->done < p->total)
-            return tn_fail(err, TN_ERR_CANCELLED, "cancelled", NULL, "after %zu of %zu tokens", p->done,
-                           p->total);
+            return fail_cancelled(p, err);
     }
     return TN_OK;
+}
+
+static void restart(tn_session *s) {
+    s->position = s->oldest = s->n_rows = 0;
+    s->is_long = false;
 }
 
 /* The call makes the sequence longer than graph->long_above: it is computed again from its start as a long one, so that
@@ -269,7 +294,7 @@ static tn_status eval_across(tn_session *s, const int32_t *ids, size_t n, size_t
     tn_progress p = {0, n, 1};
     tn_status status = early ? eval_part(s, ids, before, early, &p, err) : TN_OK;
     if (status) return status;
-    memcpy(s->tokens + s->position, ids, (above - s->position) * sizeof *ids);
+    memmove(s->tokens + s->position, ids, (above - s->position) * sizeof *ids);
     s->position = s->oldest = 0;
     s->is_long = true;
     p.counted = 0;
@@ -277,17 +302,18 @@ static tn_status eval_across(tn_session *s, const int32_t *ids, size_t n, size_t
         p = (tn_progress){before, n, 1};
         status = eval_part(s, ids + before, n - before, n_outputs - early, &p, err);
     }
-    if (status && s->position <= above) tn_session_truncate(s, 0);
+    if (status && s->position <= above) restart(s); /* neither a short sequence nor a long one */
     return status;
 }
 
 tn_status tn_session_eval(tn_session *s, const int32_t *ids, size_t n, uint32_t n_outputs, tn_error *err) {
     tn_status status = check_ids(s, ids, n, n_outputs, err);
+    tn_progress p = {0, n, 1};
+    if (!status && tn_session_is_cancelled(s)) status = fail_cancelled(&p, err);
     if (status) return status;
     s->n_rows = 0;
     if (s->graph->long_above && !s->is_long && n > s->graph->long_above - s->position)
         return eval_across(s, ids, n, n_outputs, err);
-    tn_progress p = {0, n, 1};
     return eval_part(s, ids, n, n_outputs, &p, err);
 }
 

@@ -2,6 +2,8 @@
 #ifndef TN_SESSION_SESSION_IMPL_H
 #define TN_SESSION_SESSION_IMPL_H
 
+#include <stdatomic.h>
+
 #include "../base/arena.h"
 #include "../exec/run.h"
 #include "../plan/plan.h"
@@ -27,6 +29,8 @@ struct tn_session {
     uint32_t ring;             /* smallest capacity of a ring; 0: every cache keeps all positions */
     uint32_t window;           /* the largest of a windowed cache; 0: none */
     bool is_long;              /* the cache is that of a sequence longer than graph->long_above */
+    atomic_bool cancelled;     /* by tn_session_cancel, from any thread */
+    const atomic_bool *obeyed; /* what evaluations look at: that, or another session's */
 };
 
 #endif
