@@ -238,6 +238,13 @@ TERN_API tern_status tern_session_new(const tern_model *model, const tern_sessio
                                       tern_session **out, tern_error *err);
 TERN_API void tern_session_free(tern_session *session); /* NULL is fine */
 
+/* A session with the same options that stands where this one does, with the same tokens and logits, for many answers to one prompt.
+ * It takes microseconds and a few KiB: what is computed stays shared, as blocks of 64 positions, until one of the two overwrites it;
+ * threads and scratch come with the fork's first evaluation, which may therefore fail with TERN_ERR_MEMORY or TERN_ERR_IO. The two go
+ * on, are forked and are freed in any order, each with the bits of a session that was computed alone. Threads may fork one session at
+ * the same time, as long as none uses it otherwise. Guesses of a generator that still lives are forked too: free it before. */
+TERN_API tern_status tern_session_fork(const tern_session *session, tern_session **out, tern_error *err);
+
 TERN_API uint32_t tern_session_n_ctx(const tern_session *session);
 TERN_API uint32_t tern_session_n_threads(const tern_session *session);
 TERN_API const char *tern_session_isa(const tern_session *session);   /* "avx2" */

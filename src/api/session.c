@@ -130,6 +130,23 @@ tern_status tern_session_new(const tern_model *model, const tern_session_options
     return TERN_OK;
 }
 
+tern_status tern_session_fork(const tern_session *session, tern_session **out, tern_error *err) {
+    if (out) *out = NULL;
+    if (!session || !out) return tn_api_null(err, __func__);
+    tn_error e = {0};
+    tern_session *fork = malloc(sizeof *fork);
+    if (!fork)
+        return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot fork the session", NULL, "out of memory"),
+                           &e);
+    *fork = *session;
+    const tn_status s = tn_session_fork(session->s, &fork->s, &e);
+    if (s)
+        free(fork);
+    else
+        *out = fork;
+    return tn_api_give(err, s, &e);
+}
+
 void tern_session_free(tern_session *session) {
     if (!session) return;
     tn_session_free(session->s);
