@@ -56,6 +56,17 @@ typedef struct tern_session tern_session;
 typedef struct tern_generator tern_generator;
 typedef struct tern_template tern_template;
 
+/* Memory by functions of the host's, to count or to limit it. alloc returns NULL to refuse: the call that needed it then fails with
+ * TERN_ERR_MEMORY. alignment is 64. free gets the bytes that were asked for. They may be called by every thread that uses a handle
+ * with them. What goes through them is large and does not move: of a session its plan, cache, scratch, logits and tokens, the cache
+ * whole when the session is made, or for a fork when it first writes. Handles, tables of a few KiB, what a call hands out and the
+ * mapped file do not. */
+typedef struct tern_allocator {
+    void *(*alloc)(void *user, size_t bytes, size_t alignment);
+    void (*free)(void *user, void *memory, size_t bytes);
+    void *user;
+} tern_allocator;
+
 /* "0.1.0" */
 TERN_API const char *tern_version(void);
 
@@ -219,6 +230,12 @@ typedef struct tern_session_options {
     bool
         embeddings; /* instead of logits keep the rows that they are made of, for tern_embed; n_outputs is then n_batch.
                      * Most encoders have nothing else. The batch of an encoder is the whole context. */
+    /* NULL, or the host's own threads instead of the session's: runs task(arg, i) for each i < n (n is tern_session_n_threads) and returns
+     * when all are done. All n must run at the same time, since they wait for each other; one may be the caller's. Called once a
+     * batch, by the thread that evaluates. */
+    void (*parallel)(void *parallel_user, uint32_t n, void (*task)(void *arg, uint32_t i), void *arg);
+    void *parallel_user;
+    tern_allocator allocator; /* all zero, the default: the system's memory */
 } tern_session_options;
 
 TERN_API void tern_session_options_defaults(tern_session_options *options);

@@ -74,6 +74,8 @@ static tn_status start(tn_session *s, tn_error *err) {
     s->rope = tn_rope_tables_place(s->graph, s->config.n_batch,
                                    s->scratch + plan->private_bytes * s->config.n_threads +
                                        tn_round_up(plan->shared_bytes, 64));
+    if (s->config.parallel.run)
+        return tn_pool_new_hosted(s->config.n_threads, &s->config.parallel, &s->pool, err);
     return tn_pool_new(s->config.n_threads, s->config.pin, &s->pool, err);
 }
 

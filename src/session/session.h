@@ -11,6 +11,7 @@
 #include "../../kernels/kernels.h"
 #include "../base/memory.h"
 #include "../base/status.h"
+#include "../exec/pool.h"
 #include "../graph/graph.h"
 
 typedef struct tn_session tn_session;
@@ -22,6 +23,7 @@ typedef struct tn_session_config {
     uint32_t n_vocab;
     tn_kv_type kv;
     tn_allocator allocator; /* all zero: the system's memory */
+    tn_parallel parallel;   /* all zero: threads of its own */
     bool pin;               /* a processor of its own for each thread but the caller's */
     bool (*progress)(void *user, uint32_t done, uint32_t total); /* NULL, or false cancels */
     void *user;
