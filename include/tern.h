@@ -43,7 +43,7 @@ typedef enum tern_status {
     TERN_ERR_MEMORY,      /* out of memory, or more would be needed than there is */
     TERN_ERR_FULL,        /* the context has no room for the tokens */
     TERN_ERR_NUMERIC,     /* a logit that is not finite */
-    TERN_ERR_CANCELLED    /* a progress callback returned false */
+    TERN_ERR_CANCELLED    /* by tern_session_cancel, or a progress callback returned false */
 } tern_status;
 
 typedef struct tern_error {
@@ -86,6 +86,11 @@ typedef struct tern_model_options {
     /* NULL, or told of things that are odd but no error (a tensor that no step uses). The line is safe to print. */
     void (*warn)(void *user, const char *line);
     void *user;
+    /* Read the whole file before the model is opened, so that the first prompt need not wait for the disk; a model without takes
+     * milliseconds to open, and its weights are read when they are first computed with. */
+    bool preload;
+    /* NULL, or called as preload goes on; false cancels. */
+    bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
 } tern_model_options;
 
 TERN_API void tern_model_options_defaults(tern_model_options *options);
@@ -93,6 +98,23 @@ TERN_API void tern_model_options_defaults(tern_model_options *options);
 /* Maps and validates a model file (a split file by its first shard). The file must stay as it is while open. */
 TERN_API tern_status tern_model_open(const char *path, const tern_model_options *options, tern_model **out,
                                      tern_error *err);
+
+/* Where the bytes of a model are: in a file by its path, in a part of an open file (an app's package), or in memory. */
+typedef struct tern_source {
+    size_t size;
+    const char *path; /* with fd or data: NULL, or what messages and tern_model_info call the model */
+    int fd; /* a descriptor of a regular file; -1, the default: none. It may be closed once the model is open */
+    uint64_t offset; /* of the model in that file, a multiple of 4 */
+    const void *
+        data; /* memory at a multiple of 4, which must stay as it is while the model is open; NULL, the default: none */
+    uint64_t n_bytes; /* of data; of the part of the file, 0: to its end */
+} tern_source;
+
+TERN_API void tern_source_defaults(tern_source *source);
+
+/* tern_model_open from any source; the same checks, the same bits. A split file needs its path. */
+TERN_API tern_status tern_model_open_source(const tern_source *source, const tern_model_options *options,
+                                            tern_model **out, tern_error *err);
 
 /* All sessions of the model must be closed first. NULL is fine. */
 TERN_API void tern_model_close(tern_model *model);
@@ -151,13 +173,20 @@ TERN_API size_t tern_escape(char *dst, size_t cap, const char *text, size_t n);
 /* ---- Tokens --------------------------------------------------------------------------------------------- */
 
 enum {
-    TERN_TOKENIZE_BOS = 1,    /* BOS (and EOS) where the vocabulary asks for it */
-    TERN_TOKENIZE_SPECIAL = 2 /* text of control tokens becomes those tokens */
+    TERN_TOKENIZE_BOS = 1,     /* BOS (and EOS) where the vocabulary asks for it */
+    TERN_TOKENIZE_SPECIAL = 2, /* text of control tokens becomes those tokens */
+    TERN_TOKENIZE_OPEN = 4     /* the text goes on: no EOS behind it */
 };
 
 /* *ids is freed by the caller with tern_free. */
 TERN_API tern_status tern_tokenize(const tern_model *model, const char *text, size_t n, unsigned flags,
                                    int32_t **ids, size_t *n_ids, tern_error *err);
+
+/* A text as chunks of n_ctx tokens that are evaluated on their own, one behind the other: its tokens in order, without EOS; where the
+ * vocabulary asks for BOS that is the first of each chunk, in the place of the text's. What is left over is dropped, so that *n_ids, a
+ * multiple of n_ctx, may be 0. *ids is freed with tern_free. */
+TERN_API tern_status tern_tokenize_chunks(const tern_model *model, const char *text, size_t n, uint32_t n_ctx,
+                                          int32_t **ids, size_t *n_ids, tern_error *err);
 TERN_API void tern_free(void *memory);
 
 /* The bytes of one token, owned by the model; may be part of a character. Control tokens give their text only if
@@ -268,10 +297,19 @@ TERN_API const char *tern_session_isa(const tern_session *session);   /* "avx2" 
 TERN_API uint32_t tern_session_position(const tern_session *session); /* tokens so far */
 
 /* Appends n tokens (n >= 1). Keeps the logits of the last n_outputs of them; n_outputs <= the session's n_outputs
- * and <= n. On failure or cancellation the position is where the last whole batch ended. Of an encoder the n tokens are
- * the whole text: it cannot go on behind others, and truncation drops all. */
+ * and <= n. On failure or cancellation the position is where the last whole batch ended, or 0 where the tokens before had to be
+ * computed anew (of some models, when the sequence passes a length); tern_session_sync goes on from either. Of an encoder the n
+ * tokens are the whole text: it cannot go on behind others, and truncation drops all. */
 TERN_API tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n,
                                        uint32_t n_outputs, tern_error *err);
+
+/* The only calls for other threads, and for signal handlers. From tern_session_cancel to tern_session_resume every eval, sync, embed,
+ * chat prompt and generator of the session returns TERN_ERR_CANCELLED, what runs already within a step of the model: less than a token
+ * takes. Nothing is lost by it: once resumed, the same generator or a sync of the same tokens goes on with the same bits. A stop
+ * button cancels, and who asks the next question resumes: no press is lost, and none hits a question that came later. NULL is fine.
+ * The session must be alive. */
+TERN_API void tern_session_cancel(tern_session *session);
+TERN_API void tern_session_resume(tern_session *session);
 
 /* n_vocab logits of output row i of the last eval, owned by the session until its next call; NULL if there is no
  * such row, or the session keeps embeddings. */
@@ -602,6 +640,14 @@ typedef struct tern_quantize_group {
     size_t n_candidates, chosen;
 } tern_quantize_group;
 
+typedef struct tern_quantized {
+    uint64_t n_elements, from_bytes, n_bytes; /* of all tensors */
+    uint32_t n_fallbacks;                     /* tensors whose rows did not fit the type wanted */
+    uint32_t n_shards;                        /* files written; 0 in a dry run */
+    char *recipe;                             /* the recipe as applied, YAML; freed with tern_free */
+    double divergence; /* with a text: the sum of the groups' divergences, an estimate for the whole */
+} tern_quantized;
+
 typedef struct tern_quantize_options {
     size_t size;
     const char *type;    /* a mix of types: "Q4_K_M"; NULL where there is a recipe or target_bpw */
@@ -627,23 +673,19 @@ typedef struct tern_quantize_options {
     const char *text;
     size_t n_text;
     void (*group)(void *user, const tern_quantize_group *group); /* NULL, or told of each group and choice */
-    /* NULL, or called after each measurement; false cancels. */
+    /* NULL, or called while measuring; false cancels. total is 0 as long as the model itself is evaluated. */
     bool (*measuring)(void *user, uint64_t done, uint64_t total);
+    /* NULL, or a file that keeps what is measured: what is in it is not measured again. Made where it is not there. */
+    const char *measures;
+    /* NULL, or told what will be made, sizes and recipe, before the first tensor is. */
+    void (*applied)(void *user, const tern_quantized *plan);
 } tern_quantize_options;
-
-typedef struct tern_quantized {
-    uint64_t n_elements, from_bytes, n_bytes; /* of all tensors */
-    uint32_t n_fallbacks;                     /* tensors whose rows did not fit the type wanted */
-    uint32_t n_shards;                        /* files written; 0 in a dry run */
-    char *recipe;                             /* the recipe as applied, YAML; freed with tern_free */
-    double divergence; /* with a text: the sum of the groups' divergences, an estimate for the whole */
-} tern_quantized;
 
 TERN_API void tern_quantize_options_defaults(tern_quantize_options *options);
 
 /* Writes `out` (with several shards OUT-00001-of-0000N.gguf and so on) from the model file `in`. It appears whole or not at all,
  * and never in the place of the input. Exactly one of type, recipe and target_bpw is set. A weight that is not finite is an error.
- * *result may be NULL. */
+ * *result may be NULL, and in a dry run `out`. */
 TERN_API tern_status tern_quantize(const char *in, const char *out, const tern_quantize_options *options,
                                    tern_quantized *result, tern_error *err);
 

@@ -176,9 +176,9 @@ const int32_t *tern_session_tokens(const tern_session *session) {
 }
 
 /* Where the numbers are at fault, the file is: name it. */
-static tern_status give_computed(const tern_session *session, tern_error *err, tn_status s,
-                                 const tn_error *e) {
+static tern_status give_computed(const tern_session *session, tern_error *err, tn_status s, tn_error *e) {
     tn_error named = {0};
+    s = tn_api_computed(session->model, s, e);
     if (s != TN_ERR_NUMERIC) return tn_api_give(err, s, e);
     const char *why = strrchr(e->message, ':');
     return tn_api_give(err,
@@ -202,6 +202,13 @@ tern_status tern_session_sync(tern_session *session, const int32_t *ids, size_t 
     const tn_status s = tn_session_sync(session->s, ids, n, n_outputs, &kept, &e);
     if (reused) *reused = kept;
     return give_computed(session, err, s, &e);
+}
+
+void tern_session_cancel(tern_session *session) {
+    if (session) tn_session_cancel(session->s, true);
+}
+void tern_session_resume(tern_session *session) {
+    if (session) tn_session_cancel(session->s, false);
 }
 
 const float *tern_session_logits(const tern_session *session, uint32_t i) {

@@ -5,6 +5,7 @@
 #ifndef TN_EXEC_RUN_H
 #define TN_EXEC_RUN_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "../plan/plan.h"
@@ -51,10 +52,13 @@ typedef struct tn_run {
     float *logits;                /* n_outputs rows */
     size_t logits_stride;         /* bytes */
     const tn_observer *observer;  /* NULL: none */
+    const atomic_bool *cancelled; /* looked at between steps */
+    atomic_int last_step;         /* set by tn_run_program: the one behind which all threads leave */
 } tn_run;
 
-/* Computes the batch: stores its keys and values, writes its logits. No allocation, no failure. */
-void tn_run_program(tn_run *run);
+/* Computes the batch: stores its keys and values, writes its logits. No allocation, no failure. False if it was cancelled: of the
+ * positions of the batch anything may then be in the cache. */
+bool tn_run_program(tn_run *run);
 
 /* ---- For the run functions (ops.c, attention.c, experts.c) --------------------------------------------------------------- */
 

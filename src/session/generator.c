@@ -15,9 +15,10 @@ struct tn_generator {
     char *text; /* made but not yet given out: what may be the start of a stop string waits here */
     size_t n_text, cap_text, n_given;
     uint64_t n_tokens;
-    int32_t last; /* -1 before the first */
-    bool pending; /* the last token is not part of the session yet, but for a draft that guessed it */
-    uint32_t row; /* of logits, from which the next token is picked */
+    int32_t last;      /* -1 before the first */
+    bool pending;      /* the last token is not part of the session yet, but for a draft that guessed it */
+    uint32_t n_before; /* tokens before it, which a cancelled evaluation may have left the session without */
+    uint32_t row;      /* of logits, from which the next token is picked */
     tn_speculation speculation;
     uint32_t n_ahead,
         n_taken; /* drafted tokens that the last evaluation put into the session; of those, now text */
@@ -182,16 +183,30 @@ static uint32_t most_ahead(const tn_generator *g) {
     return most < TN_MAX_DRAFT ? (uint32_t)most : TN_MAX_DRAFT;
 }
 
-/* Evaluates the last token, and behind it as many drafted ones as pay. */
-static tn_status evaluate(tn_generator *g, tn_error *err) {
-    int32_t ids[1 + TN_MAX_DRAFT] = {g->last};
+/* Drafts what may come behind the last token; the smaller model is cancelled with the session. */
+static uint32_t draft(tn_generator *g) {
     tn_session_note(g->session, g->last);
     const uint32_t most = most_ahead(g);
-    const uint32_t n = most ? tn_speculation_draft(&g->speculation, tn_session_tokens(g->session),
-                                                   tn_session_position(g->session) + 1, most)
-                            : 0;
-    memcpy(ids + 1, g->speculation.draft, n * sizeof *ids);
+    if (!most) return 0;
+    if (g->config.draft) tn_session_obey(g->config.draft, g->session);
+    const uint32_t n = tn_speculation_draft(&g->speculation, tn_session_tokens(g->session),
+                                            tn_session_position(g->session) + 1, most);
+    if (g->config.draft) tn_session_obey(g->config.draft, g->config.draft);
+    return n;
+}
+
+/* Evaluates the last token, and behind it as many drafted ones as pay. */
+static tn_status evaluate(tn_generator *g, tn_error *err) {
     const uint32_t position = tn_session_position(g->session);
+    if (position < g->n_before) { /* an evaluation failed that had made the sequence a long one */
+        const int32_t *lost = tn_session_tokens(g->session) + position;
+        const tn_status failed = tn_session_eval(g->session, lost, g->n_before - position, 1, err);
+        return failed ? failed : evaluate(g, err);
+    }
+    g->n_before = position;
+    const uint32_t n = draft(g);
+    int32_t ids[1 + TN_MAX_DRAFT] = {g->last};
+    memcpy(ids + 1, g->speculation.draft, n * sizeof *ids);
     const double start = tn_clock_s();
     tn_status s = tn_session_eval(g->session, ids, n + 1, n + 1, err);
     if (!s) tn_speculation_timed(&g->speculation, n, tn_clock_s() - start);
@@ -236,6 +251,9 @@ tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_st
     *text = "", *n = 0, *stop = g->stopped;
     drop_given(g);
     if (g->stopped) return TN_OK;
+    if (tn_session_is_cancelled(g->session))
+        return tn_fail(err, TN_ERR_CANCELLED, "cancelled", NULL, "after %llu generated tokens",
+                       (unsigned long long)g->n_tokens);
     tn_status s;
     int32_t token;
     if (is_complete(g)) return finish(g, TN_STOP_END, text, n, stop, err);

@@ -100,6 +100,7 @@ tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config,
     tn_session *s = malloc(sizeof *s);
     if (!s) return out_of_memory(err);
     *s = plain_session(graph, config);
+    s->obeyed = &s->cancelled;
     tn_status status;
     if (!(s->program = calloc(1, sizeof *s->program))) {
         status = out_of_memory(err);
@@ -128,6 +129,7 @@ tn_status tn_session_fork(const tn_session *from, tn_session **out, tn_error *er
                       .n_rows = from->n_rows,
                       .oldest = from->oldest,
                       .is_long = from->is_long};
+    s->obeyed = &s->cancelled;
     atomic_fetch_add(&s->program->n_sessions, 1);
     const uint32_t n_used = (s->position + TN_ATTN_CHUNK - 1) / TN_ATTN_CHUNK;
     s->tokens = tn_memory_take(&s->config.allocator, s->config.n_ctx * sizeof *s->tokens);
@@ -161,6 +163,18 @@ void tn_session_free(tn_session *s) {
 
 /* ---- Evaluation ------------------------------------------------------------------------------------------------ */
 
+_Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "a signal handler may cancel");
+
+void tn_session_cancel(tn_session *s, bool cancelled) {
+    atomic_store(&s->cancelled, cancelled);
+}
+bool tn_session_is_cancelled(const tn_session *s) {
+    return atomic_load_explicit(s->obeyed, memory_order_relaxed);
+}
+void tn_session_obey(tn_session *s, const tn_session *other) {
+    s->obeyed = &other->cancelled;
+}
+
 /* Of a block that is only written in part the rest is kept: it may be earlier positions, in a ring others that are still seen. */
 tn_status tn_session_claim(tn_session *s, uint32_t first, uint32_t n, tn_error *err) {
     for (int kind = 0; kind < TN_KV_KINDS; kind++) {
@@ -175,16 +189,20 @@ tn_status tn_session_claim(tn_session *s, uint32_t first, uint32_t n, tn_error *
     return TN_OK;
 }
 
-/* Gets what the next batch writes. */
+/* Gets what the next batch writes. Rings lose what its positions lie upon, whatever becomes of it. */
 static tn_status prepare(tn_session *s, uint32_t n, tn_error *err) {
+    const uint32_t ring = s->program->caches.ring, end = s->position + n;
     tn_status status = start(s, err);
-    if (!status) status = tn_session_claim(s, s->position, n, err);
+    if (status) return status;
+    if (ring && end > ring && end - ring > s->oldest) s->oldest = end - ring;
+    status = tn_session_claim(s, s->position, n, err);
     if (!status && !tn_blocks_write(&s->logits, 0, s->n_rows > 0))
         status = tn_fail(err, TN_ERR_MEMORY, "cannot compute", NULL, "memory for the logits was refused");
     return status;
 }
 
-static void run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs) {
+/* False if it was cancelled: the batch is then not part of the sequence. */
+static bool run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs) {
     const tn_program *p = s->program;
     tn_rope_tables_fill(s->rope, p->frequencies, s->graph, s->position, n, s->is_long);
     memmove(s->tokens + s->position, ids, n * sizeof *ids);
@@ -205,12 +223,12 @@ static void run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_
         .logits = (float *)(void *)(s->logits.at[0] + s->n_rows * p->logits_stride),
         .logits_stride = p->logits_stride,
         .observer = s->config.observer,
+        .cancelled = s->obeyed,
     };
-    tn_run_program(&run);
+    if (!tn_run_program(&run)) return false;
     s->position += n;
     s->n_rows += n_outputs;
-    if (p->caches.ring && s->position > p->caches.ring && s->position - p->caches.ring > s->oldest)
-        s->oldest = s->position - p->caches.ring;
+    return true;
 }
 
 /* Whether all n are finite: the exponent's bits are all set in infinities and NaN alone. No chain of float additions:
@@ -259,6 +277,10 @@ typedef struct tn_progress {
     size_t done, total, counted;
 } tn_progress;
 
+static tn_status fail_cancelled(const tn_progress *p, tn_error *err) {
+    return tn_fail(err, TN_ERR_CANCELLED, "cancelled", NULL, "after %zu of %zu tokens", p->done, p->total);
+}
+
 static tn_status eval_part(tn_session *s, const int32_t *ids, size_t n, size_t n_outputs, tn_progress *p,
                            tn_error *err) {
     const size_t first_output = n - n_outputs;
@@ -269,17 +291,21 @@ static tn_status eval_part(tn_session *s, const int32_t *ids, size_t n, size_t n
         const uint32_t first_row = s->n_rows;
         tn_status status = prepare(s, (uint32_t)take, err);
         if (status) return status;
-        run_batch(s, ids + at, (uint32_t)take, (uint32_t)outputs);
+        if (!run_batch(s, ids + at, (uint32_t)take, (uint32_t)outputs)) return fail_cancelled(p, err);
         status = check_finite(s, first_row, err);
         if (status) return status;
         at = end;
         p->done += take * p->counted;
         if (s->config.progress &&
             !s->config.progress(s->config.user, (uint32_t)p->done, (uint32_t)p->total) && p->done < p->total)
-            return tn_fail(err, TN_ERR_CANCELLED, "cancelled", NULL, "after %zu of %zu tokens", p->done,
-                           p->total);
+            return fail_cancelled(p, err);
     }
     return TN_OK;
+}
+
+static void restart(tn_session *s) {
+    s->position = s->oldest = s->n_rows = 0;
+    s->is_long = false;
 }
 
 /* The call makes the sequence longer than graph->long_above: it is computed again from its start as a long one, so that
@@ -292,7 +318,7 @@ static tn_status eval_across(tn_session *s, const int32_t *ids, size_t n, size_t
     tn_progress p = {0, n, 1};
     tn_status status = early ? eval_part(s, ids, before, early, &p, err) : TN_OK;
     if (status) return status;
-    memcpy(s->tokens + s->position, ids, (above - s->position) * sizeof *ids);
+    memmove(s->tokens + s->position, ids, (above - s->position) * sizeof *ids);
     s->position = s->oldest = 0;
     s->is_long = true;
     p.counted = 0;
@@ -300,17 +326,18 @@ static tn_status eval_across(tn_session *s, const int32_t *ids, size_t n, size_t
         p = (tn_progress){before, n, 1};
         status = eval_part(s, ids + before, n - before, n_outputs - early, &p, err);
     }
-    if (status && s->position <= above) tn_session_truncate(s, 0);
+    if (status && s->position <= above) restart(s); /* neither a short sequence nor a long one */
     return status;
 }
 
 tn_status tn_session_eval(tn_session *s, const int32_t *ids, size_t n, uint32_t n_outputs, tn_error *err) {
     tn_status status = check_ids(s, ids, n, n_outputs, err);
+    tn_progress p = {0, n, 1};
+    if (!status && tn_session_is_cancelled(s)) status = fail_cancelled(&p, err);
     if (status) return status;
     s->n_rows = 0;
     if (s->graph->long_above && !s->is_long && n > s->graph->long_above - s->position)
         return eval_across(s, ids, n, n_outputs, err);
-    tn_progress p = {0, n, 1};
     return eval_part(s, ids, n, n_outputs, &p, err);
 }
 

@@ -38,6 +38,8 @@ struct tn_session {
     uint32_t position, n_rows; /* tokens so far; rows of logits that are valid */
     uint32_t oldest;           /* first position that every windowed cache still holds */
     bool is_long;              /* the cache is that of a sequence longer than graph->long_above */
+    atomic_bool cancelled;     /* by tn_session_cancel, from any thread */
+    const atomic_bool *obeyed; /* what evaluations look at: that, or another session's */
 };
 
 /* Makes n positions from `first` on of all caches ones that may be written. */

@@ -1,7 +1,9 @@
 /* Generation on a tiny model: where it stops, and what text comes out. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -306,7 +308,7 @@ typedef struct outcome {
     char text[8192];
     size_t n_text;
     tn_stop stop;
-    uint64_t n_tokens, n_evaluated, n_right;
+    uint64_t n_tokens, n_evaluated, n_right, n_cancelled;
     uint32_t position;
     float logits[N_VOCAB]; /* after one token more */
 } outcome;
@@ -324,7 +326,16 @@ static tn_session *new_session(const tn_model *m, uint32_t n_ctx, uint32_t n_out
     return s;
 }
 
-/* Generates to the end, or leaves after `leave` calls. */
+static void hold(tn_session *s, const int32_t *ids, size_t n) {
+    uint32_t reused;
+    tn_error err = {0};
+    tn_status status;
+    while ((status = tn_session_sync(s, ids, n, 1, &reused, &err)) == TN_ERR_CANCELLED)
+        tn_session_cancel(s, false);
+    if (status) fail_msg("%s", err.message);
+}
+
+/* Generates to the end, or leaves after `leave` calls. Whoever cancels meanwhile is counted, and it goes on. */
 static void run(tn_session *s, const tn_tokenizer *tok, const tn_generator_config *c, int leave,
                 outcome *out) {
     static const int32_t prompt[] = {1, 260, 261, 262, 260, 261, 262, 260, 261};
@@ -332,12 +343,19 @@ static void run(tn_session *s, const tn_tokenizer *tok, const tn_generator_confi
     tn_error err = {0};
     memset(out, 0, sizeof *out);
     tn_session_truncate(s, 0);
-    if (tn_session_eval(s, prompt, 9, 1, &err)) fail_msg("%s", err.message);
+    hold(s, prompt, 9);
     if (tn_generator_new(s, tok, c, prompt, 9, &g, &err)) fail_msg("%s", err.message);
     for (int i = 0; i != leave && !out->stop; i++) {
         const char *text;
         size_t n;
-        if (tn_generator_next(g, &text, &n, &out->stop, &err)) fail_msg("%s", err.message);
+        const tn_status status = tn_generator_next(g, &text, &n, &out->stop, &err);
+        if (status && status != TN_ERR_CANCELLED) fail_msg("%s", err.message);
+        if (status) {
+            assert_true(n == 0 && !out->stop);
+            tn_session_cancel(s, false);
+            out->n_cancelled++;
+            i--;
+        }
         memcpy(out->text + out->n_text, text, n);
         out->n_text += n;
     }
@@ -345,9 +363,11 @@ static void run(tn_session *s, const tn_tokenizer *tok, const tn_generator_confi
     tn_generator_drafts(g, &out->n_evaluated, &out->n_right);
     tn_generator_free(g);
     out->position = tn_session_position(s);
-    static const int32_t next = 263;
     if (out->position == tn_session_config_of(s)->n_ctx) return;
-    if (tn_session_eval(s, &next, 1, 1, &err)) fail_msg("%s", err.message);
+    static int32_t all[N_CTX * 8];
+    memcpy(all, tn_session_tokens(s), out->position * sizeof *all);
+    all[out->position] = 263;
+    hold(s, all, out->position + 1);
     memcpy(out->logits, tn_session_logits(s, 0), sizeof out->logits);
 }
 
@@ -470,6 +490,60 @@ static void drafts_do_not_make_a_sequence_long(void **state) {
     tn_model_close(m);
 }
 
+typedef struct presser {
+    tn_session *session;
+    atomic_bool leave;
+} presser;
+
+static void *press(void *user) {
+    presser *p = user;
+    uint64_t random = 5;
+    for (unsigned i = 0; !atomic_load(&p->leave); i++) { /* less and less often: a token must come through */
+        usleep(tiny_random(&random) % (400 + 20 * i));
+        tn_session_cancel(p->session, true);
+    }
+    return NULL;
+}
+
+/* Alone, with drafts of the text and of a model, and where the sequence becomes a long one on the way. */
+static void a_cancelled_generation_goes_on_with_the_same_text(void **state) {
+    fixture *f = *state;
+    tiny_shape shape = tiny_gemma3;
+    shape.n_vocab = N_VOCAB;
+    tn_model *m = tiny_open(&shape);
+    float factors[64];
+    for (int i = 0; i < 64; i++) factors[i] = 1.0f + (float)i;
+    m->graph.ropes[0].long_factors = factors;
+    m->graph.long_above = 60;
+    tn_session *alone = new_session(m, 200, 1), *s = new_session(m, 200, 16);
+    tn_session *drafts[] = {NULL, new_session(m, 200, 1)};
+    static outcome plain, pressed;
+    uint64_t n_cancelled = 0, n_evaluated = 0;
+    for (int k = 0; k < 12; k++) {
+        tn_generator_config c = sampled;
+        c.sampling.temperature = k % 2 ? 0.0f : 0.3f;
+        c.sampling.seed = (uint64_t)k;
+        c.max_tokens = 120;
+        run(alone, f->tok, &c, -1, &plain);
+        c.draft = drafts[k % 2];
+        tn_session_cancel(s, false);
+        presser p = {.session = s};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, press, &p), 0);
+        run(s, f->tok, &c, -1, &pressed);
+        atomic_store(&p.leave, true);
+        pthread_join(thread, NULL);
+        assert_same(&plain, &pressed);
+        n_cancelled += pressed.n_cancelled;
+        n_evaluated += pressed.n_evaluated;
+    }
+    assert_true(n_cancelled > 20 && n_evaluated > 0);
+    tn_session_free(alone);
+    tn_session_free(s);
+    tn_session_free(drafts[1]);
+    tn_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stops_at_the_limit),
@@ -484,6 +558,7 @@ int main(void) {
         cmocka_unit_test(drafts_change_nothing_but_the_time),
         cmocka_unit_test(a_draft_that_cannot_be_computed_is_as_none),
         cmocka_unit_test(drafts_do_not_make_a_sequence_long),
+        cmocka_unit_test(a_cancelled_generation_goes_on_with_the_same_text),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
