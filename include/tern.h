@@ -56,6 +56,17 @@ typedef struct tern_session tern_session;
 typedef struct tern_generator tern_generator;
 typedef struct tern_template tern_template;
 
+/* Memory by functions of the host's, to count or to limit it. alloc returns NULL to refuse: the call that needed it then fails with
+ * TERN_ERR_MEMORY. alignment is 64. free gets the bytes that were asked for. They may be called by every thread that uses a handle
+ * with them. What goes through them is large and does not move: of a session its plan, cache, scratch, logits and tokens, the cache
+ * whole when the session is made, or for a fork when it first writes. Handles, tables of a few KiB, what a call hands out and the
+ * mapped file do not. */
+typedef struct tern_allocator {
+    void *(*alloc)(void *user, size_t bytes, size_t alignment);
+    void (*free)(void *user, void *memory, size_t bytes);
+    void *user;
+} tern_allocator;
+
 /* "0.1.0" */
 TERN_API const char *tern_version(void);
 
@@ -248,6 +259,12 @@ typedef struct tern_session_options {
     bool
         embeddings; /* instead of logits keep the rows that they are made of, for tern_embed; n_outputs is then n_batch.
                      * Most encoders have nothing else. The batch of an encoder is the whole context. */
+    /* NULL, or the host's own threads instead of the session's: runs task(arg, i) for each i < n (n is tern_session_n_threads) and returns
+     * when all are done. All n must run at the same time, since they wait for each other; one may be the caller's. Called once a
+     * batch, by the thread that evaluates. */
+    void (*parallel)(void *parallel_user, uint32_t n, void (*task)(void *arg, uint32_t i), void *arg);
+    void *parallel_user;
+    tern_allocator allocator; /* all zero, the default: the system's memory */
 } tern_session_options;
 
 TERN_API void tern_session_options_defaults(tern_session_options *options);
@@ -266,6 +283,13 @@ TERN_API tern_status tern_session_memory(const tern_model *model, const tern_ses
 TERN_API tern_status tern_session_new(const tern_model *model, const tern_session_options *options,
                                       tern_session **out, tern_error *err);
 TERN_API void tern_session_free(tern_session *session); /* NULL is fine */
+
+/* A session with the same options that stands where this one does, with the same tokens and logits, for many answers to one prompt.
+ * It takes microseconds and a few KiB: what is computed stays shared, as blocks of 64 positions, until one of the two overwrites it;
+ * threads and scratch come with the fork's first evaluation, which may therefore fail with TERN_ERR_MEMORY or TERN_ERR_IO. The two go
+ * on, are forked and are freed in any order, each with the bits of a session that was computed alone. Threads may fork one session at
+ * the same time, as long as none uses it otherwise. Guesses of a generator that still lives are forked too: free it before. */
+TERN_API tern_status tern_session_fork(const tern_session *session, tern_session **out, tern_error *err);
 
 TERN_API uint32_t tern_session_n_ctx(const tern_session *session);
 TERN_API uint32_t tern_session_n_threads(const tern_session *session);
