@@ -45,7 +45,7 @@ bool tn_chat_show_reading(void *user, uint32_t done, uint32_t total) {
         const char what[] = {"|/-\\"[chat->spin++ % 4], ' ', 'r', 'e', 'a', 'd', 'i', 'n', 'g', 0};
         tn_progress_show(what, done, total);
     }
-    return !tn_cli_interrupted();
+    return true;
 }
 
 static void show_thinking(tn_chat *chat, uint64_t n_tokens) {
@@ -151,14 +151,13 @@ static int generate(answer *a) {
     int exit_code = TN_EXIT_DONE;
     tern_generated made = {0};
     while (exit_code == TN_EXIT_DONE && a->stop == TERN_STOP_NONE) {
-        if (tn_cli_interrupted()) {
-            a->interrupted = true;
-            break;
-        }
         const char *text;
         size_t n;
         tern_error err;
-        if (tern_generator_next(a->generator, &text, &n, &a->stop, &err) != TERN_OK) {
+        const tern_status status = tern_generator_next(a->generator, &text, &n, &a->stop, &err);
+        a->interrupted = status == TERN_ERR_CANCELLED;
+        if (a->interrupted) break;
+        if (status != TERN_OK) {
             tn_style_new_line(&a->style);
             exit_code = tn_cli_fail_library(&err);
             break;

@@ -82,7 +82,7 @@ static bool show_prefill(void *user, uint32_t done, uint32_t total) {
     const tn_run *run = user;
     if (!run->options->quiet && tn_seconds() - run->prefill_start > 1)
         tn_progress_show("prompt", done, total);
-    return !tn_cli_interrupted();
+    return true;
 }
 
 /* A state that is not there yet is no error; one that does not fit is, and stays as it is. */
@@ -121,7 +121,7 @@ static int open_session(tn_run *run) {
     config.user = run;
     config.n_outputs = run->draft.n_outputs;
     tern_error err;
-    if (tern_session_new(run->model, &config, &run->session, &err) != TERN_OK)
+    if (tn_cli_session_new(run->model, &config, &run->session, &err) != TERN_OK)
         return tn_cli_fail_library(&err);
     return TN_EXIT_DONE;
 }
@@ -160,10 +160,6 @@ static int generate(tn_run *run) {
     if (tn_option_given(run->options, TN_OPTION_PREDICT) && run->options->n_predict == 0)
         run->stop = TERN_STOP_LIMIT;
     while (exit_code == TN_EXIT_DONE && run->stop == TERN_STOP_NONE) {
-        if (tn_cli_interrupted()) {
-            exit_code = TN_EXIT_INTERRUPTED;
-            break;
-        }
         const char *text = NULL;
         const uint64_t n_before = run->generated.n_tokens;
         size_t n = 0;
@@ -298,7 +294,7 @@ static int run_command(const tn_options *options) {
     tn_run run = {.options = &all, .stdout_terminal = isatty(STDOUT_FILENO) == 1};
     int exit_code = tn_profile_apply(&all, &profile);
     if (!exit_code) exit_code = run_model(&run);
-    tern_session_free(run.session);
+    tn_cli_session_free(run.session);
     tn_draft_close(&run.draft);
     tern_free(run.ids);
     tn_sampling_free(&run.sampling);
