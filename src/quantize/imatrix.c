@@ -43,6 +43,9 @@ static tn_status set_means(const tn_imatrix *m, const char *name, float *out, co
             return BAD(m, "'%.80s': value %" PRIu64 " is %g, expected a finite number of at least 0", name, i,
                        (double)sum);
         out[i] = count > 0 ? sum / count : 1;
+        if (!isfinite(out[i])) /* the counts of the newer form are floats */
+            return BAD(m, "'%.80s': value %" PRIu64 " is %g for a count of %g, expected a finite mean", name,
+                       i, (double)sum, (double)count);
     }
     return TN_OK;
 }
