@@ -6,6 +6,7 @@
 #define TN_EXEC_RUN_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "../plan/plan.h"
@@ -50,6 +51,14 @@ typedef struct tn_run {
 /* Computes the batch: stores its keys and values, writes its logits. No allocation, no failure. False if it was cancelled: of the
  * positions of the batch anything may then be in the cache. */
 bool tn_run_program(tn_run *run);
+
+/* Computes a batch again whose results are not finite, and returns the operation in whose result such numbers are first seen: with one
+ * token the first that makes some for its step's products or later steps. NULL if there is none. */
+const tn_op *tn_first_not_finite(const tn_run *run);
+
+/* Whether all n are: the exponent's bits are all set in infinities and NaN alone. No chain of float additions, since this reads every
+ * logit of every token. */
+bool tn_all_finite(const float *x, size_t n);
 
 /* ---- For the run functions (ops.c, attention.c, experts.c) --------------------------------------------------------------- */
 

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,11 +180,10 @@ void tn_session_obey(tn_session *s, const tn_session *other) {
     s->obeyed = &other->cancelled;
 }
 
-/* False if it was cancelled: the batch is then not part of the sequence, but rings have lost what its positions lie upon. */
-static bool run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs) {
-    tn_rope_tables_fill(&s->rope, s->graph, s->position, n, s->is_long);
-    memmove(s->tokens + s->position, ids, n * sizeof *ids);
-    tn_run run = {
+/* n tokens at a position, whose results are the rows of logits behind the first n_rows. */
+static tn_run batch_at(const tn_session *s, uint32_t position, const int32_t *ids, uint32_t n,
+                       uint32_t n_outputs, uint32_t n_rows) {
+    return (tn_run){
         .plan = &s->plan,
         .pool = s->pool,
         .private_base = s->scratch,
@@ -194,12 +194,19 @@ static bool run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_
         .ids = ids,
         .n_tokens = n,
         .n_outputs = n_outputs,
-        .pos = s->position,
-        .logits = (float *)(void *)((uint8_t *)s->logits + s->n_rows * s->logits_stride),
+        .pos = position,
+        .logits = (float *)(void *)((uint8_t *)s->logits + n_rows * s->logits_stride),
         .logits_stride = s->logits_stride,
         .observer = s->config.observer,
         .cancelled = s->obeyed,
     };
+}
+
+/* False if it was cancelled: the batch is then not part of the sequence, but rings have lost what its positions lie upon. */
+static bool run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs) {
+    tn_rope_tables_fill(&s->rope, s->graph, s->position, n, s->is_long);
+    memmove(s->tokens + s->position, ids, n * sizeof *ids);
+    tn_run run = batch_at(s, s->position, ids, n, n_outputs, s->n_rows);
     const bool whole = tn_run_program(&run);
     const uint32_t end = s->position + n;
     if (s->ring && end > s->ring && end - s->ring > s->oldest) s->oldest = end - s->ring;
@@ -209,24 +216,32 @@ static bool run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_
     return true;
 }
 
-/* Whether all n are finite: the exponent's bits are all set in infinities and NaN alone. No chain of float additions:
- * this reads every logit of every token. */
-static bool all_finite(const float *x, uint32_t n) {
-    const uint32_t exponent = 0x7f800000;
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        found |= (bits & exponent) == exponent;
+/* Where in the model a row of logits of the last batch went wrong: ", from layer 3 on". Its token is computed once more, alone unless it
+ * sees those behind it. */
+static const char *where_not_finite(tn_session *s, uint32_t row, uint32_t n_outputs, char text[32]) {
+    const bool whole = s->graph->whole;
+    const uint32_t at = whole ? 0 : s->position - s->n_rows + row, n = whole ? s->position : 1;
+    tn_rope_tables_fill(&s->rope, s->graph, at, n, s->is_long);
+    const tn_run run =
+        batch_at(s, at, s->tokens + at, n, whole ? n_outputs : 1, whole ? s->n_rows - n_outputs : row);
+    const tn_op *first = tn_first_not_finite(&run);
+    if (!first) return "";
+    if (first->layer >= 0) {
+        snprintf(text, 32, ", from layer %d on", first->layer);
+        return text;
     }
-    return !found;
+    for (const tn_op *op = s->graph->ops; op < first; op++)
+        if (op->layer >= 0) return ", from the output on";
+    return ", from the embeddings on";
 }
 
-static tn_status check_finite(const tn_session *s, uint32_t first_row, tn_error *err) {
-    for (uint32_t r = first_row; r < s->n_rows; r++)
-        if (!all_finite(tn_session_logits(s, r), tn_session_row_width(s)))
+static tn_status check_finite(tn_session *s, uint32_t n_outputs, tn_error *err) {
+    char text[32];
+    for (uint32_t r = s->n_rows - n_outputs; r < s->n_rows; r++)
+        if (!tn_all_finite(tn_session_logits(s, r), tn_session_row_width(s)))
             return tn_fail(err, TN_ERR_NUMERIC, "cannot compute", NULL,
-                           "the logits at position %u are not finite", s->position - s->n_rows + r);
+                           "the logits at position %u are not finite%s", s->position - s->n_rows + r,
+                           where_not_finite(s, r, n_outputs, text));
     return TN_OK;
 }
 
@@ -266,9 +281,8 @@ static tn_status eval_part(tn_session *s, const int32_t *ids, size_t n, size_t n
         const size_t left = n - at, take = left < s->config.n_batch ? left : s->config.n_batch,
                      end = at + take;
         const size_t outputs = end > first_output ? end - (at > first_output ? at : first_output) : 0;
-        const uint32_t first_row = s->n_rows;
         if (!run_batch(s, ids + at, (uint32_t)take, (uint32_t)outputs)) return fail_cancelled(p, err);
-        tn_status status = check_finite(s, first_row, err);
+        tn_status status = check_finite(s, (uint32_t)outputs, err);
         if (status) return status;
         at = end;
         p->done += take * p->counted;
