@@ -103,12 +103,12 @@ static tern_status measure_with_model(tn_doctor *d, const tern_model *model, ter
     tern_status status = tern_session_memory(model, &options, &m->memory, err);
     if (status != TERN_OK) return status;
     options.n_ctx = PREFILL_TOKENS;
-    status = tern_session_new(model, &options, &session, err);
+    status = tn_cli_session_new(model, &options, &session, err);
     if (status != TERN_OK) return status;
     sum_steps(session, m);
     status = measure_own_bandwidth(d, m, err);
     if (status == TERN_OK) status = measure_model(session, m, err);
-    tern_session_free(session);
+    tn_cli_session_free(session);
     return status;
 }
 
