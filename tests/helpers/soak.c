@@ -175,7 +175,7 @@ static tern_status do_constrained(errand *e, tern_error *err) {
     return status == TERN_OK ? generate(e, session, &options, err) : status;
 }
 
-/* A state of the shared session, in memory or a file, goes on in another session. */
+/* What the shared session holds goes on in another one: by a state in memory, in a file, or a fork. */
 static tern_status do_state(errand *e, tern_error *err) {
     tern_session *session;
     tern_session_options options;
@@ -188,11 +188,14 @@ static tern_status do_state(errand *e, tern_error *err) {
     tern_status status = tokenize(e, 40, err);
     if (status == TERN_OK) status = take_session(e, &session, err);
     if (status == TERN_OK) status = tern_session_sync(session, e->ids, e->n_ids, 1, NULL, err);
-    if (status == TERN_OK) status = tern_session_new(e->model, &options, &e->session, err);
-    if (draw(e->how, 2)) {
+    const uint64_t way = draw(e->how, 3);
+    if (status == TERN_OK)
+        status = way == 0 ? tern_session_fork(session, &e->session, err)
+                          : tern_session_new(e->model, &options, &e->session, err);
+    if (way == 1) {
         if (status == TERN_OK) status = tern_session_save_memory(session, &e->memory, &n, err);
         if (status == TERN_OK) status = tern_session_load_memory(e->session, e->memory, n, err);
-    } else {
+    } else if (way == 2) {
         if (status == TERN_OK) status = tern_session_save(session, path, err);
         if (status == TERN_OK) status = tern_session_load(e->session, path, err);
         unlink(path);
