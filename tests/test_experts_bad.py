@@ -42,7 +42,7 @@ ROWS = [
     ("mixtral", {"drop": ["blk.3.ffn_gate_inp.weight"]}, "'blk.3.ffn_gate_inp.weight' is missing"),
     ("mixtral", tensor("blk.1.ffn_up_exps.weight", 96, 64), "expected shape 64 x 96 x 8, found 64 x 96"),
     ("mixtral", tensor("blk.1.ffn_up_exps.weight", 8, 64, 96), "expected shape 64 x 96 x 8, found 96 x 64 x 8"),
-    ("mixtral", tensor("blk.1.ffn_gate_inp.weight", 8, 64, value=np.nan), "the logits at position 2 are not finite"),
+    ("mixtral", tensor("blk.1.ffn_gate_inp.weight", 8, 64, value=np.nan), "the logits at position 2 are not finite, from layer 1 on"),
     ("qwen3moe-fused", tensor("blk.1.ffn_gate_up_exps.weight", 8, 127, 64), "expected shape 64 x 128 x 8"),
     ("qwen3moe-fused", {"drop": ["blk.1.ffn_gate_up_exps.weight"]}, "'blk.1.ffn_gate_exps.weight' is missing"),
     ("qwen2moe", tensor("blk.0.ffn_gate_inp_shexp.weight", 65), "expected shape 64, found 65"),

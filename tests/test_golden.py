@@ -137,6 +137,52 @@ def test_sinks(case, folder):
     print(f"{case.name + ' sinks':16} {difference:9.1e}")
 
 
+def scaled(case, q, k):
+    """The case's model with queries and keys that many times as large."""
+    model = tiny.Model(case)
+    for name in model.tensors:
+        factor = {"attn_q": q, "attn_k": k}.get(name.split(".")[-2])
+        if factor:
+            model.tensors[name] = model.tensors[name] * np.float32(factor)
+    return model
+
+
+def test_scores_beyond_f16(case, folder):
+    """Scores of some 10^5 are scores as others are."""
+    model, ids = scaled(case, 200, 200), tiny.token_ids(case)
+    expected = forward.logits(case, model.tensors, ids)
+    path = model.write(folder / "scores.gguf")
+    for kv, limit in (("f32", LIMIT), ("f16", LIMIT_F16_KV)):
+        difference = tiny.relative(tiny.logits(path, ids, "--all", "--kv", kv), expected)
+        check(difference <= limit, f"{case.name}: large scores, {kv}: differs from numpy by {difference:.1e}")
+
+
+def test_keys_beyond_f16(folder):
+    """A key that overflows is an error, or the logits are right: never a position that is not seen. The score of a token with
+    itself is slightly negative here, so an infinite one would be -infinity."""
+    case = tiny.Case("overflow", "llama", n_layers=1, n_heads=1, n_kv_heads=1, head_dim=64)
+    embedded = tiny.Model(case).tensors
+    rows = forward.rms_norm(embedded["token_embd.weight"].astype(float), embedded["blk.0.attn_norm.weight"], case.norm_eps)
+    sizes = np.abs(rows @ embedded["blk.0.attn_k.weight"].T).max(axis=1)
+    order = [int(i) for i in np.argsort(sizes)]
+    n_refused = 0
+    for kv, most in (("f16", 65504), ("q8_0", 65504 * 127)):
+        factor = 1.1 * most / sizes[order[-6]]  # the last six overflow as they are, the first does not
+        model = scaled(case, 1, factor)
+        model.tensors["blk.0.attn_q.weight"] = embedded["blk.0.attn_k.weight"] * np.float32(-0.003 / factor)
+        path = model.write(folder / "keys.gguf")
+        for token in order[-6:]:
+            ids = [order[0], token]
+            try:
+                found = tiny.logits(path, ids, "--all", "--kv", kv)
+                difference = tiny.relative(found, forward.logits(case, model.tensors, ids))
+                check(difference < 0.05, f"a key beyond {kv}: differs from numpy by {difference:.1e}")
+            except RuntimeError as error:
+                n_refused += 1
+                check("not finite" in str(error), f"a key beyond {kv}: {error}")
+    check(n_refused >= 10, f"keys beyond f16: {n_refused} of 12 refused")
+
+
 def test_tokens_see_ahead(case, folder):
     """A file may say that its attention is not causal; then a text is one batch."""
     case = dataclasses.replace(case, causal=False)
@@ -185,6 +231,9 @@ def main():
             guarded(test_golden_logits, case, folder)
         for case in tiny.LONG_CASES:
             guarded(test_long_text, case, folder)
+        for case in (tiny.CASES["llama"], tiny.CASES["qwen2"]):
+            guarded(test_scores_beyond_f16, case, folder)
+        guarded(test_keys_beyond_f16, folder)
         for case in tiny.LONG_CASES[:2]:
             guarded(test_sinks, case, folder)
         for case in (tiny.LONG_CASES[0], tiny.CASES["qwen2"], tiny.CASES["qwen3"]):

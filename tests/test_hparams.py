@@ -306,7 +306,8 @@ def architecture_rows():
         {arch: ("str", "gpt9000")},
         tensors={f"blk.0.{name}.weight": np.zeros((32, 64), np.float32) for name in ("ffn_gate_exps", "ssm_in", "ffn_own")},
     )
-    yield Row("unknown architecture: the error names it", "error", ("gpt9000",), {arch: ("str", "gpt9000")})
+    yield Row("unknown architecture: the error names it", "error", ("'gpt9000'",), {arch: ("str", "gpt9000")})
+    yield Row("unknown architecture: the error names others", "error", ("known: bert bloom ",), {arch: ("str", "gpt9000")})
     yield Row("no architecture", "error", (arch,), drop=(arch,))
     yield Row("architecture a number", "error", (arch,), {arch: ("u32", 7)})
     yield Row("architecture empty", "error", (arch,), {arch: ("str", "")})

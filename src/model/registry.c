@@ -26,12 +26,25 @@ tn_status tn_arch_parse_builtin(const tn_arch_source *source, tn_arena *arena, t
     return tn_arch_parse(source->text, source->size, label, arena, out, err);
 }
 
+/* As many names as there is room for, each behind a space; n bytes of a message are taken. */
+static void known_names(char *dst, size_t cap, size_t n) {
+    size_t at = 0;
+    dst[0] = '\0';
+    for (const tn_arch_source *a = tn_arch_builtin; a->name; a++) {
+        const bool fits = n + at + strlen(a->name) + sizeof " ..." < cap;
+        at += (size_t)snprintf(dst + at, cap - at, " %s", fits ? a->name : "...");
+        if (!fits) return;
+    }
+}
+
 static tn_status unknown(const tn_model *m, tn_error *err) {
-    char missing[320];
+    char missing[320], known[sizeof err->message];
+    const char *path = tn_file_path(m->file);
     tn_model_missing(m, missing, sizeof missing);
-    return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", tn_file_path(m->file),
-                   "key 'general.architecture': unknown architecture '%s'; what is missing: %s", m->arch_name,
-                   missing);
+    known_names(known, sizeof known, 110 + strlen(path) + strlen(m->arch_name) + strlen(missing));
+    return tn_fail(err, TN_ERR_UNSUPPORTED, "cannot run model", path,
+                   "key 'general.architecture': unknown architecture '%s'; what is missing: %s; known:%s",
+                   m->arch_name, missing, known);
 }
 
 tn_status tn_model_find_arch(tn_model *m, const char *arch_file, tn_error *err) {

@@ -175,7 +175,7 @@ static tern_status do_constrained(errand *e, tern_error *err) {
     return status == TERN_OK ? generate(e, session, &options, err) : status;
 }
 
-/* A state of the shared session, in memory or a file, goes on in another session. */
+/* What the shared session holds goes on in another one: by a state in memory, in a file, or a fork. */
 static tern_status do_state(errand *e, tern_error *err) {
     tern_session *session;
     tern_session_options options;
@@ -188,11 +188,14 @@ static tern_status do_state(errand *e, tern_error *err) {
     tern_status status = tokenize(e, 40, err);
     if (status == TERN_OK) status = take_session(e, &session, err);
     if (status == TERN_OK) status = tern_session_sync(session, e->ids, e->n_ids, 1, NULL, err);
-    if (status == TERN_OK) status = tern_session_new(e->model, &options, &e->session, err);
-    if (draw(e->how, 2)) {
+    const uint64_t way = draw(e->how, 3);
+    if (status == TERN_OK)
+        status = way == 0 ? tern_session_fork(session, &e->session, err)
+                          : tern_session_new(e->model, &options, &e->session, err);
+    if (way == 1) {
         if (status == TERN_OK) status = tern_session_save_memory(session, &e->memory, &n, err);
         if (status == TERN_OK) status = tern_session_load_memory(e->session, e->memory, n, err);
-    } else {
+    } else if (way == 2) {
         if (status == TERN_OK) status = tern_session_save(session, path, err);
         if (status == TERN_OK) status = tern_session_load(e->session, path, err);
         unlink(path);
@@ -487,10 +490,19 @@ static void keep_most(holding *most, const holding *h) {
         if (from[i] > to[i]) to[i] = from[i];
 }
 
+/* The sanitizers have allocators and shadow memory of their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool memory_counts = false;
+#else
+static const bool memory_counts = true;
+#endif
+
 static bool is_within(const holding *h, const holding *most) {
     const long slack = most->memory_bytes / 100 > 256 << 10 ? most->memory_bytes / 100 : 256 << 10;
-    return h->heap_bytes <= most->heap_bytes + 4096 && h->n_descriptors == most->n_descriptors &&
-           h->n_threads == most->n_threads && h->memory_bytes <= most->memory_bytes + slack;
+    const bool memory =
+        h->heap_bytes <= most->heap_bytes + 4096 && h->memory_bytes <= most->memory_bytes + slack;
+    return h->n_descriptors == most->n_descriptors && h->n_threads == most->n_threads &&
+           (memory || !memory_counts);
 }
 
 static int run_rounds(soak *s, double seconds, uint64_t *n_rounds) {
