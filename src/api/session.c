@@ -34,6 +34,9 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
     tern_session_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
     const tn_hparams *h = &model->m->hparams;
+    if (!o.allocator.alloc != !o.allocator.free)
+        return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
+                       "an allocator needs both functions, or neither");
     if (!h->n_layers)
         return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
                        "the model was not opened whole");
@@ -52,6 +55,8 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
                              .n_vocab = h->n_vocab,
                              .kv = (tn_kv_type)o.kv,
                              .pin = o.pin,
+                             .parallel = {o.parallel, o.parallel_user},
+                             .allocator = {o.allocator.alloc, o.allocator.free, o.allocator.user},
                              .progress = o.progress,
                              .user = o.user};
     if (c->n_outputs > c->n_batch) c->n_outputs = c->n_batch;
@@ -128,6 +133,23 @@ tern_status tern_session_new(const tern_model *model, const tern_session_options
     session->graph = plan.graph;
     *out = session;
     return TERN_OK;
+}
+
+tern_status tern_session_fork(const tern_session *session, tern_session **out, tern_error *err) {
+    if (out) *out = NULL;
+    if (!session || !out) return tn_api_null(err, __func__);
+    tn_error e = {0};
+    tern_session *fork = malloc(sizeof *fork);
+    if (!fork)
+        return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot fork the session", NULL, "out of memory"),
+                           &e);
+    *fork = *session;
+    const tn_status s = tn_session_fork(session->s, &fork->s, &e);
+    if (s)
+        free(fork);
+    else
+        *out = fork;
+    return tn_api_give(err, s, &e);
 }
 
 void tern_session_free(tern_session *session) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/arena.h"
+#include "../base/memory.h"
 #include "grammar_impl.h"
 
 /* Powers of two. A set of returns takes one or two frames in most grammars, and one is made for each level of nesting. */

@@ -18,6 +18,7 @@
 #include "src/base/checked.h"
 #include "src/base/cpu.h"
 #include "src/base/fmap.h"
+#include "src/base/memory.h"
 #include "src/base/processors.h"
 #include "src/base/reader.h"
 #include "src/base/status.h"
