@@ -167,7 +167,8 @@ typedef struct tern_tensor_info {
 TERN_API uint64_t tern_model_n_tensors(const tern_model *model);
 TERN_API bool tern_model_tensor(const tern_model *model, uint64_t i, tern_tensor_info *info);
 
-/* Copies untrusted bytes with control bytes and bad UTF-8 as \xNN; NUL-terminates, returns the length written. */
+/* Copies untrusted bytes with bad UTF-8, control characters and those that change the order of text (bidirectional overrides and
+ * isolates) as \xNN; NUL-terminates, returns the length written. */
 TERN_API size_t tern_escape(char *dst, size_t cap, const char *text, size_t n);
 
 /* ---- Tokens --------------------------------------------------------------------------------------------- */

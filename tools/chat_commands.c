@@ -34,15 +34,19 @@ static int regenerate(tn_chat *chat, const char *argument) {
     return tn_chat_ask(chat, at, question.text, question.n);
 }
 
-/* Without a text, the old one is there to be changed; several lines of it are separated by backslashes, as they are typed. */
+/* Without a text, the old one is there to be changed; several lines of it are separated by backslashes, as they are typed. The editor
+ * would take control characters for keys: they become blanks. */
 static char *as_typed(const tern_message *message) {
     size_t n_lines = 0;
     for (size_t i = 0; i < message->n; i++) n_lines += message->text[i] == '\n';
     char *typed = malloc(message->n + n_lines + 1), *at = typed;
     if (!typed) return NULL;
     for (size_t i = 0; i < message->n; i++) {
-        if (message->text[i] == '\n') *at++ = '\\';
-        *at++ = message->text[i];
+        const unsigned char c = (unsigned char)message->text[i];
+        const bool c1 = c == 0xC2 && (message->text[i + 1] & 0xE0) == 0x80; /* a text ends in a NUL */
+        if (c == '\n') *at++ = '\\';
+        *at++ = c != '\n' && (c < 0x20 || c == 0x7F || c1) ? ' ' : (char)c;
+        i += c1;
     }
     *at = 0;
     return typed;

@@ -26,10 +26,6 @@ static wchar_t decode(const char *bytes, size_t n) {
     return (wchar_t)code;
 }
 
-static bool is_control(wchar_t c) {
-    return c < 0x20 || (c >= 0x7F && c < 0xA0);
-}
-
 /* Where terminals do not agree, the most that one takes: then a line ends early rather than in a word. */
 static unsigned width_of(wchar_t c) {
     const int width = wcwidth(c);
@@ -139,6 +135,8 @@ static void tab(tn_wrap *w, bool as_is) {
 static void add_character(tn_wrap *w, bool as_is) {
     const wchar_t c = decode(w->character, w->n_character);
     const size_t n = w->n_character;
+    char shown[24];
+    const size_t n_shown = tern_escape(shown, sizeof shown, w->character, n);
     w->n_character = 0;
     if (c == '\n') {
         end_line(w);
@@ -146,9 +144,7 @@ static void add_character(tn_wrap *w, bool as_is) {
         blank(w, 1);
     } else if (c == '\t') {
         tab(w, as_is);
-    } else if (is_control(c)) {
-        char shown[16];
-        const size_t n_shown = tern_escape(shown, sizeof shown, w->character, n);
+    } else if (n_shown != n) {
         add_visible(w, shown, n_shown, (unsigned)n_shown, as_is, false);
     } else {
         const unsigned width = width_of(c);

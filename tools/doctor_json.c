@@ -1,10 +1,10 @@
 /* What `tern doctor` found, as JSON. Figures have their units in their names. */
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "doctor.h"
+#include "json_print.h"
 
 static json_t *text(const char *s) {
     char safe[1024];
@@ -75,14 +75,8 @@ int tn_doctor_print_json(const tn_doctor *d) {
     bool ok = true;
     put_machine(root, d, &ok);
     if (d->has_model) put(root, "model", model_object(&d->model, &ok), &ok);
-    int exit_code = TN_EXIT_DONE;
-    if (!ok) {
-        exit_code = tn_cli_fail("cannot print: standard output: out of memory");
-    } else if (json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) != 0) {
-        exit_code = tn_cli_fail_write("standard output", errno);
-    } else {
-        putchar('\n');
-    }
+    const int exit_code = ok ? tn_json_print(stdout, root, JSON_INDENT(2) | JSON_REAL_PRECISION(7))
+                             : tn_cli_fail("cannot print JSON: out of memory");
     json_decref(root);
     return exit_code;
 }

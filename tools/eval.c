@@ -115,7 +115,11 @@ void tn_eval_put_with_error(tn_eval *e, const char *key, double value, double er
 }
 
 static void print_value(const json_t *value, const json_t *error) {
-    if (json_is_string(value)) fputs(json_string_value(value), stdout);
+    if (json_is_string(value)) {
+        char text[4200]; /* a path */
+        tern_escape(text, sizeof text, json_string_value(value), json_string_length(value));
+        fputs(text, stdout);
+    }
     if (json_is_integer(value)) printf("%" JSON_INTEGER_FORMAT, json_integer_value(value));
     if (json_is_real(value)) printf("%.6g", json_real_value(value));
     if (error) printf(" +/- %.4g", json_real_value(error));

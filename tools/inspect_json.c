@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "inspect.h"
+#include "json_print.h"
 
 enum { SHOWN_ITEMS = 64 };
 
@@ -186,12 +187,8 @@ int tn_inspect_json(const tn_inspection *inspection) {
                     put(json, "memory", json_plans(inspection)) &&
                     put(json, "metadata", json_metadata(inspection->file)) &&
                     put(json, "tensors", json_tensors(inspection->file));
-    const int exit_code = ok ? TN_EXIT_DONE : tn_cli_fail("cannot print JSON: out of memory");
-    if (ok) {
-        /* A write that fails is noticed when standard output is flushed at the end. */
-        json_dumpf(json, stdout, JSON_INDENT(1));
-        putchar('\n');
-    }
+    const int exit_code =
+        ok ? tn_json_print(stdout, json, JSON_INDENT(1)) : tn_cli_fail("cannot print JSON: out of memory");
     json_decref(json);
     return exit_code;
 }

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "json_print.h"
 #include "terminal.h"
 
 const char tn_sampling_help[] =
@@ -164,8 +165,7 @@ int tn_logprobs_print(const tern_model *model, const tern_generator *generator) 
     json_t *line = logprob_json(model, &l[0]), *top = json_array();
     for (size_t i = 1; i < n; i++) json_array_append_new(top, logprob_json(model, &l[i]));
     json_object_set_new(line, "top", top);
-    const int failed = json_dumpf(line, stderr, JSON_COMPACT | JSON_REAL_PRECISION(6)) != 0;
-    fputc('\n', stderr);
+    const int failed = tn_json_print(stderr, line, JSON_COMPACT | JSON_REAL_PRECISION(6));
     json_decref(line);
-    return failed ? tn_cli_fail("cannot write: standard error: log-probabilities") : TN_EXIT_DONE;
+    return failed;
 }

@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
+#include "terminal.h"
 
 static const char help[] =
     "usage: tern template (-m M.gguf | --file T.jinja) --messages FILE.json [options]\n"
@@ -60,6 +62,12 @@ static int read_json(const char *path, char **out) {
     return 0;
 }
 
+/* Byte for byte, but for a terminal: there it is untrusted text. */
+static int print(const char *text, size_t n) {
+    const int failed = tn_write_text(STDOUT_FILENO, isatty(STDOUT_FILENO) == 1, text, n);
+    return failed ? tn_cli_fail_write("standard output", failed) : TN_EXIT_DONE;
+}
+
 static int render(const tn_options *options, const tern_template *template) {
     tern_conversation conversation;
     char *messages = NULL, *tools = NULL, *variables = NULL, *text = NULL;
@@ -73,7 +81,7 @@ static int render(const tn_options *options, const tern_template *template) {
         conversation.messages = messages, conversation.tools = tools, conversation.variables = variables;
         conversation.add_generation_prompt = !options->no_generation_prompt;
         if (tern_template_render(template, &conversation, &text, &n, &err) == TERN_OK)
-            fwrite(text, 1, n, stdout);
+            failed = print(text, n);
         else
             failed = tn_cli_fail_library(&err);
     }

@@ -31,30 +31,24 @@ int tn_write_all(int fd, const void *bytes, size_t n) {
     return 0;
 }
 
-/* Length of the control character at text, 0 if it is none: C0 and DEL, and C1, which UTF-8 writes as
- * C2 80..9F. */
-static size_t control_length(const char *text, size_t n) {
-    const unsigned char c = (unsigned char)text[0];
-    if (c == '\n' || c == '\t') return 0;
-    if (c < 0x20 || c == 0x7f) return 1;
-    return c == 0xc2 && n > 1 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] < 0xa0 ? 2 : 0;
+/* Bytes of the character that a byte begins; what is no character is one byte long. */
+static size_t character_bytes(char first) {
+    const unsigned char c = (unsigned char)first;
+    return c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
 }
 
 int tn_write_text(int fd, bool is_terminal, const char *text, size_t n) {
-    size_t start = 0;
-    for (size_t i = 0; is_terminal && i < n;) {
-        const size_t control = control_length(text + i, n - i);
-        if (!control) {
-            i++;
-            continue;
-        }
-        char shown[16];
-        const size_t n_shown = tern_escape(shown, sizeof shown, text + i, control);
+    size_t start = 0, n_bytes;
+    for (size_t i = 0; is_terminal && i < n; i += n_bytes) {
+        char shown[24];
+        n_bytes = character_bytes(text[i]);
+        if (n_bytes > n - i) n_bytes = n - i;
+        const size_t n_shown = tern_escape(shown, sizeof shown, text + i, n_bytes);
+        if (n_shown == n_bytes || text[i] == '\n' || text[i] == '\t') continue;
         int failed = tn_write_all(fd, text + start, i - start);
         if (!failed) failed = tn_write_all(fd, shown, n_shown);
         if (failed) return failed;
-        i += control;
-        start = i;
+        start = i + n_bytes;
     }
     return tn_write_all(fd, text + start, n - start);
 }

@@ -10,8 +10,8 @@
  */
 int tn_write_all(int fd, const void *bytes, size_t n);
 
-/* Writes generated text. On a terminal control characters but newline and tab are shown as \xNN: a model must
- * not be able to send escape sequences. */
+/* Writes generated text. On a terminal what tern_escape escapes, but for newline and tab, is shown as \xNN: a model must not be able to
+ * send escape sequences, nor show a text in another order. */
 int tn_write_text(int fd, bool is_terminal, const char *text, size_t n);
 
 /* Makes what is printed to standard output go through tn_write_all, and nothing any more after a failure: the C library would lose

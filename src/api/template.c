@@ -125,7 +125,7 @@ static const char *json_type_name(const json_t *json) {
 /* Reads `text`, of the type given or null, into variables; a NULL text is null. */
 static tn_status add_json(json_t *variables, const char *name, const char *text, json_type type,
                           tn_error *err) {
-    json_error_t bad;
+    json_error_t bad = {.line = -1};
     json_t *value = text ? json_loads(text, JSON_ALLOW_NUL | JSON_DECODE_ANY, &bad) : json_null();
     if (!value && bad.line < 0) return no_memory(err); /* nothing was found wrong */
     if (!value)

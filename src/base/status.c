@@ -24,9 +24,13 @@ static size_t utf8_char_len(const unsigned char *p, size_t n) {
     return len;
 }
 
-/* C0, DEL and C1: the last, U+0080 to U+009F, also start terminal sequences. */
+/* C0, DEL and C1: the last, U+0080 to U+009F, also start terminal sequences. U+2028 to U+202E and U+2066 to U+2069 break a line, or
+ * make what follows be shown in another order than it stands. */
 static bool is_control(const unsigned char *p, size_t len) {
-    return len == 1 ? p[0] < 0x20 || p[0] == 0x7f : len == 2 && p[0] == 0xc2 && p[1] < 0xa0;
+    if (len == 1) return p[0] < 0x20 || p[0] == 0x7f;
+    if (len == 2) return p[0] == 0xc2 && p[1] < 0xa0;
+    return len == 3 && p[0] == 0xe2 &&
+           ((p[1] == 0x80 && p[2] >= 0xa8 && p[2] <= 0xae) || (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
 }
 
 bool tn_is_printable(const char *text, unsigned long n) {
@@ -84,8 +88,9 @@ static size_t append_where(tn_error *err, size_t at, const char *where) {
     return append(err, at, where, n);
 }
 
-tn_status tn_fail(tn_error *err, tn_status code, const char *what, const char *where, const char *why_format,
-                  ...) {
+/* In parentheses: tools/analyze has a macro of that name. */
+tn_status(tn_fail)(tn_error *err, tn_status code, const char *what, const char *where, const char *why_format,
+                   ...) {
     if (!err) return code;
     char why[2 * sizeof err->message]; /* longer than what can be shown, so only tn_escape cuts */
     va_list args;

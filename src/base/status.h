@@ -30,11 +30,15 @@ typedef struct tn_error {
 tn_status tn_fail(tn_error *err, tn_status code, const char *what, const char *where, const char *why_format,
                   ...) __attribute__((format(printf, 5, 6)));
 
-/* Copies n bytes of untrusted text to dst (capacity cap, NUL-terminated) with control bytes and bad UTF-8
- * written as \xNN, and returns the length written. Cuts at a whole character. */
+#ifdef TN_ANALYZER /* tools/analyze, which sees one source at a time: that a failure is never TN_OK */
+#define tn_fail(err, code, ...) (tn_fail(err, code, __VA_ARGS__), code)
+#endif
+
+/* Copies n bytes of untrusted text to dst (capacity cap, NUL-terminated) with bad UTF-8, control characters and those that change the
+ * order of what is shown written as \xNN, byte for byte, and returns the length written. Cuts at a whole character. */
 unsigned long tn_escape(char *dst, unsigned long cap, const char *text, unsigned long n);
 
-/* Whether tn_escape would copy the text unchanged: good UTF-8 without control characters. */
+/* Whether tn_escape would copy the text unchanged: good UTF-8 without such characters. */
 bool tn_is_printable(const char *text, unsigned long n);
 
 #endif

@@ -88,7 +88,7 @@ static tn_status read_number(const tn_model *m, const tn_hparam_def *def, const 
     uint64_t large;
     bool flag;
     bool ok;
-    if (def->kind == TN_HPARAM_FLOAT && (ok = tn_meta_f64(meta, i, out)))
+    if (def->kind == TN_HPARAM_FLOAT && tn_meta_f64(meta, i, out))
         return check_range(m, def, key, *out, err);
     if ((ok = tn_meta_i64(meta, i, &whole)))
         *out = (double)whole;

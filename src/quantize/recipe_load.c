@@ -304,7 +304,7 @@ static tn_status read_recipe(source *c, const yaml_node_t *map, const tn_recipe 
     s = read_target(c, map, out);
     if (s == TN_OK && (type || (!base->rules && !out->n_ladder))) s = read_type(c, map, type, &out->type);
     if (s == TN_OK && file_type) {
-        uint32_t number;
+        uint32_t number = 0;
         s = read_number(c, file_type, &number);
         if (s == TN_OK) out->file_type = number;
     }

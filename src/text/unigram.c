@@ -36,7 +36,7 @@ typedef struct tn_marked_text {
 } tn_marked_text;
 
 static bool append(tn_marked_text *out, const char *text, size_t n) {
-    if (out->cap - out->len < n) {
+    if (out->cap - out->len <= n) { /* so that there are bytes even for an empty text */
         size_t cap = 2 * out->cap + n + 64;
         char *bytes = realloc(out->bytes, cap);
         if (!bytes) return false;
