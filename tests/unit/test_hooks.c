@@ -109,36 +109,36 @@ static void what_the_host_refuses_is_an_error(void **state) {
     tn_model *m = tiny_open(&tiny_gemma3);
     host_memory h = {0};
     tn_session_config c = config_of(m, &h);
-    c.n_batch = 200; /* more than a block of the cache */
-    int32_t ids[1000];
+    c.n_ctx = 1400, c.n_batch = 200; /* whole blocks, and over the end of the rings */
+    int32_t ids[1100];
     tn_error err = {0};
-    tiny_ids(ids, 1000, m->hparams.n_vocab, 3);
-    tn_session *s = NULL, *fork = NULL, *plain = tiny_session(m, 1000, 32, 1, TN_KV_F16);
+    tiny_ids(ids, 1100, m->hparams.n_vocab, 3);
+    tn_session *s = NULL, *fork = NULL, *plain = tiny_session(m, 1400, 32, 1, TN_KV_F16);
     for (h.refuse_at = 1; tn_session_new(&m->graph, &c, &s, &err); h.refuse_at++, h.n_calls = 0) {
         assert_int_equal(err.code, TN_ERR_MEMORY);
         assert_null(s);
         assert_int_equal(h.bytes, 0);
     }
     assert_true(h.refuse_at > 5); /* arena, tokens, logits, two kinds of cache */
-    tiny_eval(s, ids, 800);
-    tiny_eval(plain, ids, 990);
+    tiny_eval(s, ids, 900);
+    tiny_eval(plain, ids, 1090);
     for (size_t refused = 1;; refused++) {
         h.n_calls = 0, h.refuse_at = refused;
         tn_status status = tn_session_fork(s, &fork, &err);
-        if (!status) status = tn_session_eval(fork, ids + 800, 190, 1, &err);
+        if (!status) status = tn_session_eval(fork, ids + 900, 190, 1, &err);
         if (!status) break;
         assert_int_equal(status, TN_ERR_MEMORY);
         if (fork) {
-            assert_int_equal(tn_session_position(fork), 800);
-            const uint32_t kept = tn_session_truncate(fork, 310);
-            tiny_eval(fork, ids + kept, 990 - kept);
+            assert_int_equal(tn_session_position(fork), 900);
+            const uint32_t kept = tn_session_truncate(fork, 500);
+            tiny_eval(fork, ids + kept, 1090 - kept);
             assert_same_logits(m, fork, plain);
         }
         tn_session_free(fork);
     }
     assert_true(h.n_calls >= 4 && h.n_calls < h.refuse_at); /* tokens, scratch, logits, caches */
     assert_same_logits(m, fork, plain);
-    tiny_eval(s, ids + 800, 190); /* the first did not notice */
+    tiny_eval(s, ids + 900, 190); /* the first did not notice */
     assert_same_logits(m, s, plain);
     tn_session_free(fork);
     tn_session_free(s);
