@@ -471,11 +471,12 @@ TERN_API void tern_sampling_defaults(tern_sampling *sampling);
 TERN_API tern_status tern_model_sampling(const tern_model *model, tern_sampling *sampling, tern_error *err);
 
 typedef enum tern_stop_reason {
-    TERN_STOP_NONE,   /* still going */
-    TERN_STOP_END,    /* the model ended its turn */
-    TERN_STOP_STRING, /* a stop string appeared; it and what follows is not part of the text */
-    TERN_STOP_LIMIT,  /* max_tokens */
-    TERN_STOP_FULL    /* the context is full */
+    TERN_STOP_NONE,    /* still going */
+    TERN_STOP_END,     /* the model ended its turn */
+    TERN_STOP_STRING,  /* a stop string appeared; it and what follows is not part of the text */
+    TERN_STOP_LIMIT,   /* max_tokens */
+    TERN_STOP_FULL,    /* the context is full */
+    TERN_STOP_COMPLETE /* the grammar or schema lets nothing follow */
 } tern_stop_reason;
 
 typedef struct tern_generator_options {
@@ -517,16 +518,24 @@ TERN_API tern_status tern_generator_new(tern_session *session, const tern_genera
 TERN_API void tern_generator_free(tern_generator *generator); /* NULL is fine */
 
 /* Makes one token. (*text, *n) is what can now be shown: whole characters, possibly none, owned by the generator
- * until its next call. When *stop is not TERN_STOP_NONE the generation is over and *text is its last piece. */
+ * until its next call. When *stop is not TERN_STOP_NONE the generation is over and *text is its last piece. A part of a character
+ * becomes U+FFFD where the model ended its text; where the limit or the end of the context cut it, it is left out: the whole
+ * character comes when the text goes on (n_begun). After an error, and when cancelled, it can be called again. */
 TERN_API tern_status tern_generator_next(tern_generator *generator, const char **text, size_t *n,
                                          tern_stop_reason *stop, tern_error *err);
 
-/* Guessed tokens that were evaluated, and those of them that became text. */
-TERN_API void tern_generator_drafts(const tern_generator *generator, uint64_t *n_evaluated,
-                                    uint64_t *n_right);
+/* What came of a generation so far. The first token needs no evaluation, for the prompt's was done before: the speed of the others is
+ * (n_tokens - 1) / (seconds - first_s). */
+typedef struct tern_generated {
+    tern_stop_reason stop; /* TERN_STOP_NONE too when it was cancelled */
+    uint64_t n_tokens;
+    uint64_t n_guessed, n_right; /* tokens evaluated as guesses; those of them that became text */
+    double first_s, seconds;     /* in the call that made the first token; in all calls */
+} tern_generated;
 
-/* Tokens made so far, and the last of them. */
-TERN_API uint64_t tern_generator_n_tokens(const tern_generator *generator);
+TERN_API void tern_generator_result(const tern_generator *generator, tern_generated *result);
+
+/* The last token made; -1 before the first. */
 TERN_API int32_t tern_generator_token(const tern_generator *generator);
 
 /* The stages in force with their values, as text: "top-k 40; top-p 0.95; temperature 0.8; draw". Cut to cap bytes. */
@@ -599,6 +608,7 @@ typedef struct tern_chat_prompt {
     size_t n_ids;
     uint32_t n_reused; /* of them, that the session held */
     size_t n_dropped;  /* messages dropped by this call */
+    double seconds;    /* that the call took */
 } tern_chat_prompt;
 
 TERN_API tern_status tern_chat_begin(tern_chat *chat, tern_chat_prompt *prompt, tern_error *err);

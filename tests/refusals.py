@@ -19,7 +19,8 @@ import sys
 import tempfile
 
 MIB = 1 << 20
-LIMIT_SECONDS, LIMIT_BYTES = 2, 64 * MIB  # of the processor; beside the size of the files
+LIMIT_SECONDS, LIMIT_BYTES = 2, 64 * MIB  # of the processor; of memory beside the size of the files
+SPACE_BYTES = 256 * MIB  # of addresses, which code, stacks and reserved caches take too: no allocation of a size from a file
 SANITIZED_SECONDS, SANITIZED_FACTOR = 20, 4  # what a build with the sanitizers may take, and its memory
 HANG_SECONDS = 120  # by the clock; others may be at work on the machine
 
@@ -102,7 +103,7 @@ class Runner:
         """Runs the command, which must refuse with a message that has the words. What is wrong, or None. The files are
         those that it reads."""
         n_bytes = sum(os.path.getsize(path) for path in files if os.path.isfile(path)) + len(text)
-        done = self.run(*arguments, text=text, env=env, space=n_bytes + LIMIT_BYTES)
+        done = self.run(*arguments, text=text, env=env, space=n_bytes + SPACE_BYTES)
         why = refusal(done, words) or self.over(done, n_bytes)
         return why and f"{why}\n    {' '.join(map(str, arguments))}\n    {done.stderr[:2000].strip()}"
 

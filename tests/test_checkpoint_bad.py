@@ -103,6 +103,7 @@ def bad_files():
         yield f"header of {size} bytes", struct.pack("<Q", size) + good[8:], ("model.safetensors", "header")
     for cut in (8, 9, 8 + n // 2, 8 + n - 1, 8 + n, len(good) - 1):
         yield f"cut at byte {cut}", good[:cut], ("model.safetensors",)
+    yield "data of no tensor", checkpoints.pack("{}", bytes(8)), ("8 bytes behind the last tensor",)
     yield "a byte behind the data", good + b"\0", ("behind the last tensor",)
     yield "JSON of depth 100000", checkpoints.pack("[" * 100000), ("header",)
     yield "deep in a tensor", checkpoints.pack('{"a":' + "[" * 100000), ("header",)

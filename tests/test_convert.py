@@ -1,10 +1,11 @@
 """tern convert: checkpoints of every architecture become files that compute what transformers computes from the checkpoint, and
-whose metadata and tensors are those that llama.cpp's converter writes.
+whose metadata and tensors are those that llama.cpp's converter writes; one goes on to every type and to text.
 
 The second needs that converter: TERN_CONVERTER is its convert_hf_to_gguf.py, TERN_CONVERTER_PYTHON a Python with its packages. It
 recognizes pre-tokenizers by hashes that no vocabulary of a few dozen tokens has, so that it is told the name; nor are GLM's
 special tokens in one."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -78,6 +79,43 @@ def test_logits(case, folder):
     difference = tiny.relative(rows, checkpoint.golden)
     check(difference <= LIMIT, f"{case.name}: differs from transformers by {difference:.1e}, limit {LIMIT:.0e}")
     print(f"{case.name:20} {difference:9.1e}")
+
+
+# ---- On to every type -----------------------------------------------------------------------------------------------
+
+
+def tern(*args):
+    return subprocess.run([tiny.tern(), *map(str, args)], capture_output=True, text=True, timeout=120)
+
+
+def test_types(folder):
+    """From a checkpoint to F16, to every type there is, to text, and to predictions that are the worse the fewer bits there are."""
+    case = dataclasses.replace(tiny.WIDE, n_layers=1, n_ff=512)
+    base = checkpoints.Checkpoint.of(tiny.CASES["llama"])
+    config = base.config | {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 1, "num_attention_heads": case.n_heads,
+                            "num_key_value_heads": case.n_kv_heads, "head_dim": case.head_dim, "tie_word_embeddings": False}  # fmt: skip
+    checkpoint = dataclasses.replace(base, config=config, tensors=tiny.hf_weights(case))
+    source, made, saved = folder / "f16.gguf", folder / "made.gguf", folder / "base.logits"
+    code, said = convert(checkpoint.write(folder / "wide"), source, "--type", "f16")
+    check(code == 0 and not said, f"wide: exit {code}: {said}")
+    short = folder / "short.txt"
+    short.write_text((TESTS / "data" / "alice-1.txt").read_text(encoding="ascii").replace("\n", " ")[:600])
+    done = tern("eval", "perplexity", "-m", source, "-f", short, "-c", 64, "--save-base", saved, "-q")
+    check(done.returncode == 0, f"wide: {done.stderr}")
+    names = tern("quantize", source, made, "--type", "?").stderr.split("expected one of ")[1].split()
+    check(len(names) >= 30, f"only {len(names)} types")
+    found = {}
+    for name in names:
+        done = tern("quantize", source, made, "--type", name, "-q")
+        check(done.returncode == 0, f"{name}: {done.stderr}")
+        done = tern("run", "-m", made, "-p", "The cat", "-n", 4, "--temp", 0, "--ignore-eos", "-q")
+        check(done.returncode == 0 and done.stdout, f"{name}: exit {done.returncode}, text {done.stdout!r}: {done.stderr}")
+        found[name] = json.loads(tern("eval", "kld", "-m", made, "--base", saved, "--json", "-q").stdout)["kld_mean"]
+    for better, worse in [("F16", "Q8_0"), ("Q8_0", "Q6_K"), ("Q6_K", "Q5_K_M"), ("Q5_K_M", "Q4_K_M"), ("Q4_K_M", "Q3_K_M"),
+                          ("Q3_K_M", "Q2_K"), ("Q5_0", "Q4_0"), ("IQ4_XS", "IQ3_XXS"), ("IQ3_XXS", "IQ2_XXS"), ("IQ2_XXS", "IQ1_S"),
+                          ("Q4_K_M", "TQ1_0"), ("Q8_0", "MXFP4")]:  # fmt: skip
+        check(found[better] < found[worse], f"divergence of {better} is {found[better]}, of {worse} {found[worse]}")
+    print(f"{len(names)} types from a checkpoint to text, divergence {min(found.values()):.1e} to {max(found.values()):.1e}")
 
 
 # ---- Against llama.cpp's converter ----------------------------------------------------------------------------------
@@ -208,6 +246,8 @@ def main():
     chosen = [case for case in checkpoints.cases() if not sys.argv[1:] or case.name in sys.argv[1:]]
     for case in chosen:
         guarded(test_logits, case)
+    if not sys.argv[1:]:
+        guarded(test_types)
     if CONVERTER:
         for case in chosen:
             guarded(test_converter, case)

@@ -219,6 +219,15 @@ def rope_rows():
     yield Row("rope base a string", "error", base, llama(rope__freq_base=("str", "10000")))
     yield Row("rope base missing: the published default", "same", drop=("llama.rope.freq_base",))
     yield Row("rope base a double", "same", meta=llama(rope__freq_base=("f64", 10000.0)))
+    fast = ("turn by more than",)
+    yield Row("rope base 1e-30", "error", fast, llama(rope__freq_base=("f32", 1e-30)))
+    yield Row("rope base 1e-3: a thousand radians a position", "loads", meta=llama(rope__freq_base=("f32", 1e-3)))
+    tiny_factor = llama(rope__scaling__type=("str", "linear"), rope__scaling__factor=("f32", 1e-30))
+    yield Row("rope factor 1e-30", "error", fast, tiny_factor)
+    few = {"rope_freqs.weight": np.array([1, 1, 1e-30, 1, 1, 1, 1, 1], np.float32)}
+    yield Row("rope factor of a pair 1e-30", "error", fast, tensors=few)
+    near = llama(rope__scaling__type=("str", "yarn"), rope__scaling__factor=("f32", 2.0), rope__freq_base=("f64", 1 + 2**-52))
+    yield Row("yarn over a base just above 1", "loads", meta=near)
     yield Row("unknown rope scaling", "error", ("rope.scaling.type",), llama(rope__scaling__type=("str", "warp")))
     yield Row(
         "rope scaling that this version lacks",

@@ -14,6 +14,8 @@ try:
     import numpy as np
 
     sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent / "golden")]
+    import architectures
+    import architectures_moe
     import forward
     import tiny
 except ImportError as error:
@@ -110,6 +112,49 @@ class Imatrix(unittest.TestCase):
 
     def test_sums_of_experts(self):
         self.compare("moe.gguf", "F32", 3e-3, experts=True)
+
+    def test_sums_of_latent_attention(self):
+        """In the first layer: what the heads' keys meet are parts of the queries, what their values meet is, where all tokens are the
+        same one, just what is cached of it. Older files have both matrices in one."""
+        for case in architectures_moe.CASES:
+            if case.name not in ("deepseek2", "deepseek2-lite", "deepseek3"):
+                continue
+            with self.subTest(case.name):
+                model = architectures.Model(case)
+                vocabulary = {key: value for key, value in tiny.vocabulary().items() if not key.endswith("add_bos_token")}
+                no_bos = {"tokenizer.ggml.add_bos_token": ("bool", False), "tokenizer.ggml.add_space_prefix": ("bool", False)}
+                for name in ("token_embd.weight", "output.weight"):  # of as many tokens as the vocabulary has
+                    model.tensors[name] = np.resize(model.tensors[name], (tiny.N_VOCAB, 64))
+                path = model.write(str(self.folder / "latent.gguf"), meta=vocabulary | no_bos)
+                text = self.folder / "same.txt"
+                text.write_text("z" * 2 * N_CTX)
+                token = set(run("tokenize", "-m", path, text="z" * 2 * N_CTX).split())
+                self.assertEqual(len(token), 1)
+                out, w, c = self.folder / "imatrix.gguf", model.tensors, case.config
+                run("imatrix", "-m", path, "-f", text, "-c", N_CTX, "-o", out, "-q")
+                found = {t.name: np.array(t.data, np.float64) for t in gguf.GGUFReader(out).tensors}
+                again = self.folder / "again.gguf"
+                run("imatrix", "-m", path, "-f", text, "-c", N_CTX, "-o", again, "-q", "-b", 1, "-t", 1)
+                self.assertEqual(again.read_bytes(), out.read_bytes())
+
+                def norm(x, name, eps=1e-6):
+                    return x / np.sqrt((x * x).mean() + eps) * w[name]
+
+                x = norm(w["token_embd.weight"][int(token.pop())], "blk.0.attn_norm.weight", c["rms_norm_eps"])
+                if c["q_lora_rank"]:
+                    x_q = norm(w["blk.0.attn_q_a.weight"] @ x, "blk.0.attn_q_a_norm.weight")
+                    q = w["blk.0.attn_q_b.weight"] @ x_q
+                else:
+                    q = w["blk.0.attn_q.weight"] @ x
+                plain = q.reshape(c["num_attention_heads"], -1)[:, : c["qk_nope_head_dim"]]
+                cached = norm((w["blk.0.attn_kv_a_mqa.weight"] @ x)[: c["kv_lora_rank"]], "blk.0.attn_kv_a_norm.weight")
+                expected = {"attn_kv_b": cached} if "blk.0.attn_kv_b.weight" in w else {"attn_k_b": plain, "attn_v_b": cached}
+                for name, rows in expected.items():
+                    sums = found[f"blk.0.{name}.weight.in_sum2"]
+                    self.assertEqual(set(found[f"blk.0.{name}.weight.counts"].ravel()), {2 * N_CTX})
+                    self.assertEqual(sums.shape[0], 1 if name == "attn_kv_b" else c["num_attention_heads"])
+                    self.assertLess(tiny.relative(sums, np.broadcast_to(2 * N_CTX * rows**2, sums.shape)), 3e-3, name)
+                run("quantize", path, self.folder / "q.gguf", "--type", "Q4_0", "--imatrix", out, "-q")
 
     def test_bytes_depend_on_the_model_and_text_alone(self):
         model = tiny.Model(tiny.CASES["llama"])

@@ -57,7 +57,7 @@ CROSSINGS = [
 
 # <...> headers: libraries and instruction sets by where they may be, and all others that may be anywhere.
 LIBRARY_HEADERS = {
-    "yaml.h": r"(src/(model|quantize|convert)|tools)/",
+    "yaml.h": r"(formats|src/(model|quantize|convert)|tools)/",
     "pcre2.h": r"src/text/",
     "utf8proc.h": r"src/text/",
     "jansson.h": r"(tools|formats|src/(text|convert|api))/",  # src/api: conversations come as JSON text

@@ -61,12 +61,12 @@ static int open_session(tn_chat *chat) {
     tern_session_options config;
     tern_error err;
     tn_cli_session_options(chat->options, &config);
-    /* Smaller batches than where no one waits: the line that says how far it is moves, and Ctrl-C is heard. */
+    /* Smaller batches than where no one waits: the line that says how far it is moves. */
     if (!chat->options->n_batch) config.n_batch = 128;
     config.n_outputs = chat->draft.n_outputs;
     config.progress = tn_chat_show_reading;
     config.user = chat;
-    if (tern_session_new(chat->model, &config, &chat->session, &err) != TERN_OK)
+    if (tn_cli_session_new(chat->model, &config, &chat->session, &err) != TERN_OK)
         return tn_cli_fail_library(&err);
     return TN_EXIT_DONE;
 }
@@ -112,7 +112,7 @@ static int open_all(tn_chat *chat) {
 static void close_all(tn_chat *chat) {
     tern_chat_free(chat->chat);
     tn_input_free(chat->input);
-    tern_session_free(chat->session);
+    tn_cli_session_free(chat->session);
     tn_draft_close(&chat->draft);
     tern_template_free(chat->template);
     tn_sampling_free(&chat->settings.sampling);

@@ -58,12 +58,14 @@ int tn_cli_fail_write(const char *where, int error_number) {
 /* ---- Signals: the only global state of the command, since handlers take no argument ---- */
 
 static volatile sig_atomic_t interrupted; /* the signal; 0: none */
+static tern_session *volatile cancelled_session;
 static char fault_line[1200] = "tern: error: a mapped file could not be read\n";
 static volatile size_t fault_line_bytes = 45;
 static const char *volatile fault_remove;
 
 static void on_interrupt(int signal_number) {
     if (interrupted == 0 || interrupted == SIGINT) interrupted = signal_number;
+    tern_session_cancel(cancelled_session);
 }
 
 static void on_fault(int signal_number) {
@@ -118,7 +120,22 @@ void tn_cli_survive_interrupts(void) {
 }
 
 void tn_cli_forget_interrupt(void) {
-    if (interrupted == SIGINT) interrupted = 0;
+    if (interrupted != SIGINT) return;
+    tern_session_resume(cancelled_session);
+    interrupted = 0;
+}
+
+tern_status tn_cli_session_new(const tern_model *model, const tern_session_options *options,
+                               tern_session **session, tern_error *err) {
+    const tern_status status = tern_session_new(model, options, session, err);
+    cancelled_session = *session;
+    if (interrupted) tern_session_cancel(*session);
+    return status;
+}
+
+void tn_cli_session_free(tern_session *session) {
+    cancelled_session = NULL;
+    tern_session_free(session);
 }
 
 void tn_cli_remove_on_fault(const char *path) {

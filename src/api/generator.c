@@ -4,7 +4,7 @@
 #include "../text/schema.h"
 #include "api.h"
 
-_Static_assert((int)TERN_STOP_FULL == (int)TN_STOP_FULL, "stop reasons agree");
+_Static_assert((int)TERN_STOP_COMPLETE == (int)TN_STOP_COMPLETE, "stop reasons agree");
 _Static_assert((int)TERN_DRAFT_OUTPUTS == (int)TN_MAX_DRAFT + 1, "a row for each drafted token and one");
 
 _Static_assert(sizeof(tern_logprob) == sizeof(tn_logprob), "log-probabilities agree");
@@ -139,13 +139,12 @@ tern_status tern_generator_next(tern_generator *generator, const char **text, si
     return tn_api_give(err, s, &e);
 }
 
-void tern_generator_drafts(const tern_generator *generator, uint64_t *n_evaluated, uint64_t *n_right) {
-    tn_generator_drafts(generator->g, n_evaluated, n_right);
+void tern_generator_result(const tern_generator *generator, tern_generated *result) {
+    const tn_generated r = tn_generator_result(generator->g);
+    *result =
+        (tern_generated){(tern_stop_reason)r.stop, r.n_tokens, r.n_guessed, r.n_right, r.first_s, r.seconds};
 }
 
-uint64_t tern_generator_n_tokens(const tern_generator *generator) {
-    return tn_generator_n_tokens(generator->g);
-}
 int32_t tern_generator_token(const tern_generator *generator) {
     return tn_generator_token(generator->g);
 }

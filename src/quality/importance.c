@@ -39,7 +39,12 @@ static tn_status no_memory(const collector *c, tn_error *err) {
 /* ---- Which operations multiply by which tensors ---- */
 
 static const tn_weight *weight_of(const tn_op *op) {
-    return op->kind == TN_OP_MATMUL ? &op->weight : op->kind == TN_OP_EXPERTS ? &op->experts.weight : NULL;
+    switch (op->kind) {
+    case TN_OP_MATMUL: return &op->weight;
+    case TN_OP_EXPERTS: return &op->experts.weight;
+    case TN_OP_HEAD_PRODUCT: return &op->head_product.of.weight;
+    default: return NULL;
+    }
 }
 
 /* A tensor of a layer that begins with the matrix: of one that is cut into several (Q, K, V) the first part counts. */
@@ -128,16 +133,36 @@ static void add_expert_rows(const collector *c, const tn_task *t, entry *e) {
     }
 }
 
+/* What attention caches beside the queries that the product makes. */
+static tn_value_id cached_with(const tn_op *product) {
+    const tn_op *op = product;
+    while (op->kind != TN_OP_ATTENTION || op->in[0] != product->out) op++;
+    return op->in[1];
+}
+
+/* Each head's part of a row. A transposed matrix (keys and values in one, as in checkpoints) stands for its product with what is
+ * cached, which its columns are as wide as. */
+static void add_head_rows(const collector *c, const tn_task *t, entry *e) {
+    const tn_head_product_params *p = &t->op->head_product;
+    const tn_value_id value = p->transposed ? cached_with(t->op) : unquantized(c->graph, t->op->in[0]);
+    const uint32_t heads = p->transposed ? 1 : p->of.count;
+    for (size_t row = 0; row < t->n_rows; row++)
+        for (uint32_t head = 0; head < heads; head++) add_row(t, e, head, value, row * heads + head);
+}
+
 static void observe(void *user, const tn_task *t) {
     const collector *c = user;
     const int32_t at = c->entry_of[t->op - c->graph->ops];
     if (at < 0) return;
+    entry *e = &c->entries[at];
     if (t->op->kind == TN_OP_EXPERTS) {
-        add_expert_rows(c, t, &c->entries[at]);
-        return;
+        add_expert_rows(c, t, e);
+    } else if (t->op->kind == TN_OP_HEAD_PRODUCT) {
+        add_head_rows(c, t, e);
+    } else {
+        const tn_value_id value = unquantized(c->graph, t->op->in[0]);
+        for (size_t row = 0; row < t->n_rows; row++) add_row(t, e, 0, value, row);
     }
-    const tn_value_id value = unquantized(c->graph, t->op->in[0]);
-    for (size_t row = 0; row < t->n_rows; row++) add_row(t, &c->entries[at], 0, value, row);
 }
 
 static tn_status evaluate(collector *c, const tn_importance_config *config, tn_error *err) {

@@ -113,12 +113,12 @@ static const char *generate(fixture *f, const tn_generator_config *c, tn_stop *s
         n_all += n;
     } while (!*stop);
     all[n_all] = 0;
-    *n_tokens = tn_generator_n_tokens(g);
+    *n_tokens = tn_generator_result(g).n_tokens;
     const char *text;
     size_t n;
     tn_stop again;
     assert_int_equal(tn_generator_next(g, &text, &n, &again, &err), TN_OK); /* over means over */
-    assert_true(again == *stop && n == 0 && tn_generator_n_tokens(g) == *n_tokens);
+    assert_true(again == *stop && n == 0 && tn_generator_result(g).n_tokens == *n_tokens);
     tn_generator_free(g);
     return all;
 }
@@ -154,6 +154,67 @@ static void the_same_seed_gives_the_same_text(void **state) {
     assert_string_equal(generate(*state, &c, &stop, &n), first);
     c.sampling.seed = 6;
     assert_string_not_equal(generate(*state, &c, &stop, &n), first);
+}
+
+/* Text behind n tokens, of which the last n_begun are its beginning; at most max tokens, which are put behind ids. */
+static size_t go_on_with(fixture *f, int32_t *ids, size_t n, size_t n_begun, uint64_t max, char *text,
+                         tn_stop *stop) {
+    tn_generator *g;
+    tn_error err = {0};
+    tn_generator_config c = sampled;
+    c.sampling.temperature = 0;
+    c.sampling.repeat_penalty = 1.5f;
+    c.sampling.repeat_last_n = -1;
+    c.max_tokens = max;
+    c.n_begun = n_begun;
+    tn_session_truncate(f->session, 0);
+    if (tn_session_eval(f->session, ids, n, 1, &err)) fail_msg("%s", err.message);
+    if (tn_generator_new(f->session, f->tok, &c, ids, n, &g, &err)) fail_msg("%s", err.message);
+    size_t n_text = 0;
+    do {
+        const char *piece;
+        size_t n_piece;
+        if (tn_generator_next(g, &piece, &n_piece, stop, &err)) fail_msg("%s", err.message);
+        memcpy(text + n_text, piece, n_piece);
+        n_text += n_piece;
+        ids[n++] = tn_generator_token(g);
+    } while (!*stop);
+    text[n_text] = 0;
+    tn_generator_free(g);
+    return n_text;
+}
+
+/* Cut behind any token, by the limit or the end of the context, and gone on with from there, a text is the same: no half of a
+ * character is shown as a whole one. */
+static void a_text_that_is_cut_can_go_on(void **state) {
+    fixture *f = *state;
+    int n_cut = 0, n_full = 0;
+    for (int32_t first = FIRST_PIECE; first < N_VOCAB; first++) {
+        int32_t ids[N_CTX + 8] = {1, first}, again[N_CTX + 8];
+        char whole[4096], before[4096], behind[4096];
+        tn_stop stop;
+        const size_t n_whole = go_on_with(f, ids, 2, 0, 40, whole, &stop);
+        for (uint64_t max = 1; max < 40; max++) {
+            memcpy(again, ids, sizeof again);
+            const size_t n_before = go_on_with(f, again, 2, 0, max, before, &stop);
+            assert_int_equal(stop, TN_STOP_LIMIT);
+            assert_memory_equal(again, ids, (2 + max) * sizeof *ids);
+            const size_t n_behind = go_on_with(f, again, 2 + max, max, 40 - max, behind, &stop);
+            assert_int_equal(n_before + n_behind, n_whole);
+            assert_memory_equal(before, whole, n_before);
+            assert_memory_equal(behind, whole + n_before, n_behind);
+            n_cut += ids[1 + max] - FIRST_BYTE >= 0xC2 && ids[1 + max] - FIRST_BYTE < 0xF5;
+        }
+        memcpy(again, ids, sizeof again); /* the same text where the context ends behind its first tokens */
+        const size_t n_long = go_on_with(f, again, 2, 0, UINT64_MAX, whole, &stop);
+        assert_int_equal(stop, TN_STOP_FULL);
+        const int last = again[N_CTX] - FIRST_BYTE;
+        if (last < 0xC2 || last > 0xF4) continue;
+        n_full++;
+        assert_true(n_long < 3 || memcmp(whole + n_long - 3, "\xEF\xBF\xBD", 3) ||
+                    again[N_CTX - 1] - FIRST_BYTE >= 0x80);
+    }
+    assert_true(n_cut > 50 && n_full > 0);
 }
 
 /* Every substring of the text that begins at a character, as a stop string: what comes out is what stands before it. */
@@ -217,7 +278,7 @@ static void a_grammar_binds_the_text_and_ends_it(void **state) {
         assert_int_equal(tn_constraint_new(grammar, f->tok, N_VOCAB, !c.ignore_end, &c.constraint, NULL),
                          TN_OK);
         const char *text = generate(f, &c, &stop, &n);
-        assert_int_equal(stop, TN_STOP_END);
+        assert_int_equal(stop, TN_STOP_COMPLETE);
         assert_memory_equal(text, "be", 2);
         size_t n_letters = 0;
         for (text += 2; *text && *text != '!'; n_letters++) {
@@ -359,8 +420,11 @@ static void run(tn_session *s, const tn_tokenizer *tok, const tn_generator_confi
         memcpy(out->text + out->n_text, text, n);
         out->n_text += n;
     }
-    out->n_tokens = tn_generator_n_tokens(g);
-    tn_generator_drafts(g, &out->n_evaluated, &out->n_right);
+    const tn_generated made = tn_generator_result(g);
+    assert_true(made.stop == out->stop && made.first_s > 0 && made.seconds >= made.first_s);
+    out->n_tokens = made.n_tokens;
+    out->n_evaluated = made.n_guessed;
+    out->n_right = made.n_right;
     tn_generator_free(g);
     out->position = tn_session_position(s);
     if (out->position == tn_session_config_of(s)->n_ctx) return;
@@ -549,6 +613,7 @@ int main(void) {
         cmocka_unit_test(stops_at_the_limit),
         cmocka_unit_test(stops_when_the_context_is_full),
         cmocka_unit_test(the_same_seed_gives_the_same_text),
+        cmocka_unit_test(a_text_that_is_cut_can_go_on),
         cmocka_unit_test(stop_strings_are_found_wherever_they_begin),
         cmocka_unit_test(an_end_token_ends_the_text),
         cmocka_unit_test(a_grammar_binds_the_text_and_ends_it),
