@@ -48,6 +48,7 @@ tn_status tn_file_open(const char *path, tn_file **out, tn_error *err) {
 tn_file *tn_file_new(const tn_fmap_source *source, tn_fmap *map) {
     tn_file *file = calloc(1, sizeof *file);
     if (file) {
+        file->arena.allocator = source->allocator;
         file->has_path = tn_fmap_is_path(source);
         file->path = tn_arena_strdup(&file->arena, source->path, strlen(source->path));
         file->maps = tn_arena_alloc(&file->arena, 1, sizeof *file->maps);

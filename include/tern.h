@@ -58,9 +58,9 @@ typedef struct tern_template tern_template;
 
 /* Memory by functions of the host's, to count or to limit it. alloc returns NULL to refuse: the call that needed it then fails with
  * TERN_ERR_MEMORY. alignment is 64. free gets the bytes that were asked for. They may be called by every thread that uses a handle
- * with them. What goes through them is large and does not move: of a session its plan, cache, scratch, logits and tokens, the cache
- * whole when the session is made, or for a fork when it first writes. Handles, tables of a few KiB, what a call hands out and the
- * mapped file do not. */
+ * with them, and are kept until the last such handle is freed. Through them goes what is large: of a model its index, vocabulary
+ * and graph; of a session its plan, cache, scratch, logits and tokens, the cache whole when the session is made, or for a fork
+ * when it first writes. Handles, tables of a few KiB, what libraries take, what calls hand out and the mapped file do not. */
 typedef struct tern_allocator {
     void *(*alloc)(void *user, size_t bytes, size_t alignment);
     void (*free)(void *user, void *memory, size_t bytes);
@@ -91,6 +91,7 @@ typedef struct tern_model_options {
     bool preload;
     /* NULL, or called as preload goes on; false cancels. */
     bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
+    tern_allocator allocator; /* all zero, the default: the system's memory */
 } tern_model_options;
 
 TERN_API void tern_model_options_defaults(tern_model_options *options);
@@ -265,7 +266,7 @@ typedef struct tern_session_options {
      * batch, by the thread that evaluates. */
     void (*parallel)(void *parallel_user, uint32_t n, void (*task)(void *arg, uint32_t i), void *arg);
     void *parallel_user;
-    tern_allocator allocator; /* all zero, the default: the system's memory */
+    tern_allocator allocator; /* all zero, the default: the model's */
 } tern_session_options;
 
 TERN_API void tern_session_options_defaults(tern_session_options *options);

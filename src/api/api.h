@@ -17,7 +17,8 @@ _Static_assert(sizeof(tern_error) == sizeof(tn_error), "errors agree");
 
 struct tern_model {
     tn_model *m;
-    tn_tokenizer *tok; /* NULL without a vocabulary */
+    tn_tokenizer *tok;      /* NULL without a vocabulary */
+    tn_allocator allocator; /* of its sessions too, unless they have their own */
     char tokenizer_name[96], name[160];
     char samplers[160]; /* general.sampling.sequence; "" where the file has none */
 };
@@ -54,6 +55,14 @@ static inline void tn_api_merge(void *dst, size_t size, const void *options) {
     if (!options) return;
     memcpy(&given, options, sizeof given);
     memcpy(dst, options, given < size ? given : size);
+}
+
+/* A caller's allocator; an error where a function is missing. */
+static inline tn_status tn_api_allocator(const tern_allocator *from, tn_allocator *to, tn_error *e) {
+    *to = (tn_allocator){from->alloc, from->free, from->user};
+    return !from->alloc == !from->free
+               ? TN_OK
+               : tn_fail(e, TN_ERR_ARG, "bad options", "allocator", "it needs both functions, or neither");
 }
 
 /* Whether the results are logits; else they are what embeddings are made of. */

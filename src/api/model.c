@@ -65,17 +65,20 @@ static tn_status open_parts(tern_model *model, const tn_fmap_source *source, con
     return s;
 }
 
-static tern_status open_model(const tn_fmap_source *source, const tern_model_options *options,
-                              tern_model **out, tern_error *err) {
+static tern_status open_model(tn_fmap_source *source, const tern_model_options *options, tern_model **out,
+                              tern_error *err) {
     tern_model_options o;
     tn_error e = {0};
     tern_model_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
+    tn_status s = tn_api_allocator(&o.allocator, &source->allocator, &e);
+    if (s) return tn_api_give(err, s, &e);
     tern_model *model = calloc(1, sizeof *model);
     if (!model)
         return tn_api_give(
             err, tn_fail(&e, TN_ERR_MEMORY, "cannot open model", source->path, "out of memory"), &e);
-    const tn_status s = open_parts(model, source, &o, &e);
+    model->allocator = source->allocator;
+    s = open_parts(model, source, &o, &e);
     if (s) {
         tern_model_close(model);
         return tn_api_give(err, s, &e);
@@ -89,7 +92,7 @@ tern_status tern_model_open(const char *path, const tern_model_options *options,
                             tern_error *err) {
     if (out) *out = NULL;
     if (!path || !out) return tn_api_null(err, __func__);
-    const tn_fmap_source source = tn_fmap_path(path);
+    tn_fmap_source source = tn_fmap_path(path);
     return open_model(&source, options, out, err);
 }
 
@@ -104,7 +107,8 @@ tern_status tern_model_open_source(const tern_source *source, const tern_model_o
     tn_api_merge(&o, sizeof o, source);
     if (!o.path && !o.data && o.fd < 0) return tn_api_null(err, __func__);
     if (!o.data) snprintf(name, sizeof name, "descriptor %d", o.fd);
-    const tn_fmap_source inner = {o.path ? o.path : name, o.fd, o.offset, o.data, o.n_bytes};
+    tn_fmap_source inner = {
+        .path = o.path ? o.path : name, .fd = o.fd, .offset = o.offset, .data = o.data, .n_bytes = o.n_bytes};
     const bool part = o.offset || o.n_bytes;
     if ((o.data && (o.fd >= 0 || o.offset)) || (tn_fmap_is_path(&inner) && part))
         return tn_api_give(err,

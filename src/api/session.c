@@ -34,9 +34,9 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
     tern_session_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
     const tn_hparams *h = &model->m->hparams;
-    if (!o.allocator.alloc != !o.allocator.free)
-        return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
-                       "an allocator needs both functions, or neither");
+    tn_allocator allocator;
+    const tn_status status = tn_api_allocator(&o.allocator, &allocator, e);
+    if (status) return status;
     if (!h->n_layers)
         return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
                        "the model was not opened whole");
@@ -56,7 +56,7 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
                              .kv = (tn_kv_type)o.kv,
                              .pin = o.pin,
                              .parallel = {o.parallel, o.parallel_user},
-                             .allocator = {o.allocator.alloc, o.allocator.free, o.allocator.user},
+                             .allocator = allocator.alloc ? allocator : model->allocator,
                              .progress = o.progress,
                              .user = o.user};
     if (c->n_outputs > c->n_batch) c->n_outputs = c->n_batch;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "memory.h"
 #include "status.h"
 
 typedef struct tn_fmap {
@@ -23,8 +24,9 @@ typedef struct tn_fmap_source {
     const char *path; /* of the last two: what messages call them */
     int fd;           /* -1: none. Not needed any more once mapped */
     uint64_t offset;
-    const void *data; /* NULL: none; it stays the caller's */
-    uint64_t n_bytes; /* of data; or of the descriptor's file behind the offset, 0: all */
+    const void *data;       /* NULL: none; it stays the caller's */
+    uint64_t n_bytes;       /* of data; or of the descriptor's file behind the offset, 0: all */
+    tn_allocator allocator; /* of what readers make of the bytes; all zero: the system's memory */
 } tn_fmap_source;
 
 static inline tn_fmap_source tn_fmap_path(const char *path) {

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "memory.h"
+
 /* Arrays checked for shape; strings are (pointer, length), borrowed from the file. */
 typedef struct tn_vocab_source {
     const char *model; /* "gpt2", "llama", ... NUL-terminated; NULL if absent */
@@ -23,6 +25,7 @@ typedef struct tn_vocab_source {
     /* 1, 0, -1: not said (the tokenizer model's default holds) */
     int8_t add_bos, add_eos, add_sep, add_space_prefix, remove_extra_spaces;
     int8_t lowercase, strip_accents; /* WordPiece */
+    tn_allocator allocator;          /* of a tokenizer made of it; all zero: the system's memory */
 } tn_vocab_source;
 
 #endif

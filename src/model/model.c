@@ -36,6 +36,7 @@ tn_status tn_model_open_source(const tn_fmap_source *source, const tn_model_opti
     *out = NULL;
     tn_model *m = calloc(1, sizeof *m);
     if (!m) return tn_fail(err, TN_ERR_MEMORY, "cannot open model", source->path, "out of memory");
+    m->arena.allocator = source->allocator;
     tn_status s = open_parts(m, source, options, err);
     if (s) {
         tn_model_close(m);

@@ -128,6 +128,7 @@ static tn_status read_ids_and_flags(const tn_file *file, tn_vocab_source *v, tn_
 
 tn_status tn_vocab_read(const tn_file *file, tn_arena *arena, tn_vocab_source *v, tn_error *err) {
     *v = (tn_vocab_source){.bos = -1, .eos = -1, .eot = -1, .unk = -1, .sep = -1};
+    v->allocator = arena->allocator;
     tn_status s = read_name(file, "tokenizer.ggml.model", arena, &v->model, err);
     if (s || !v->model || !strcmp(v->model, "no_vocab")) return s;
     const tn_meta *scores, *types;

@@ -81,7 +81,7 @@ tn_status tn_bpe_load_merges(tn_tokenizer *tok, const tn_vocab_source *source, t
     for (uint32_t i = 0; i < source->n_merges; i++)
         if (source->merge_len[i] > longest) longest = source->merge_len[i];
     char *joined = malloc((size_t)longest + 1);
-    if (!joined || !tn_pair_index_init(&tok->merges, source->n_merges)) {
+    if (!joined || !tn_pair_index_init(&tok->merges, source->n_merges, &tok->arena)) {
         free(joined);
         return tn_fail(err, TN_ERR_MEMORY, "vocabulary", "tokenizer.ggml.merges", "out of memory");
     }

@@ -23,10 +23,6 @@ void tn_prefixes_init(tn_prefixes *set, tn_prefix *list, uint32_t n) {
     set->first[256] = n;
 }
 
-void tn_prefixes_free(tn_prefixes *set) {
-    free(set->list);
-}
-
 /* The first entry in [low, high), all longer than depth, whose byte at depth is >= b. */
 static uint32_t lower_bound(const tn_prefix *list, uint32_t low, uint32_t high, uint32_t depth, unsigned b) {
     while (low < high) {

@@ -21,9 +21,8 @@ typedef struct tn_prefixes {
     uint32_t first[257]; /* list[first[b] .. first[b + 1]) begin with byte b */
 } tn_prefixes;
 
-/* Sorts the n entries of the malloc'ed list and takes them over. */
+/* Sorts the n entries of the list, which must outlive the set. */
 void tn_prefixes_init(tn_prefixes *set, tn_prefix *list, uint32_t n);
-void tn_prefixes_free(tn_prefixes *set);
 
 /* After depth steps: list[low .. high) are longer than the bytes taken and begin with them, and the n_ending entries
  * at `ending` equal them. All zero but `set` at the start. */

@@ -38,10 +38,9 @@ typedef struct tn_text_model {
 
 struct tn_tokenizer {
     const tn_text_model *model;
+    tn_arena arena; /* all that follows but what libraries made */
     tn_token *tokens;
     uint32_t n_tokens;
-    char *decoded;
-    char *marked; /* texts of user-defined tokens with their spaces marked, as SentencePiece meets them */
     tn_text_index by_text; /* the tokens that merging may reach: all but control, unknown and byte tokens */
     tn_pair_index merges;  /* byte-pair encoding with ranks */
     tn_prefixes matched;   /* unigram, WordPiece, RWKV: the texts of normal tokens, as matched in the text */

@@ -145,7 +145,7 @@ static tn_status decode_tokens(tn_tokenizer *tok, tn_error *err) {
         token->bytes = NULL;
         total += token->text_len;
     }
-    char *dst = tok->decoded = malloc(total);
+    char *dst = tn_arena_alloc(&tok->arena, total, 1);
     if (!dst) return no_memory(err);
     for (uint32_t i = 0; i < tok->n_tokens; i++) {
         tn_token *token = &tok->tokens[i];
@@ -180,12 +180,9 @@ static tn_status load_specials(tn_tokenizer *tok, tn_error *err) {
         if (needs_marks(tok, &tok->tokens[i]))
             n_marked += tok->tokens[i].text_len * (size_t)TN_SPACE_MARK_LEN;
     }
-    tn_prefix *list = calloc(n + 1, sizeof *list);
-    char *dst = tok->marked = malloc(n_marked + 1);
-    if (!list || !dst) {
-        free(list);
-        return no_memory(err);
-    }
+    tn_prefix *list = tn_arena_alloc(&tok->arena, n + 1, sizeof *list);
+    char *dst = tn_arena_alloc(&tok->arena, n_marked + 1, 1);
+    if (!list || !dst) return no_memory(err);
     n = 0;
     for (uint32_t i = 0; i < tok->n_tokens; i++) {
         const tn_token *token = &tok->tokens[i];
@@ -226,8 +223,8 @@ static tn_status index_token(tn_tokenizer *tok, uint32_t id, tn_error *err) {
 
 static tn_status load_tokens(tn_tokenizer *tok, const tn_vocab_source *source, tn_error *err) {
     tok->n_tokens = source->n_tokens;
-    tok->tokens = calloc(source->n_tokens, sizeof *tok->tokens);
-    if (!tok->tokens || !tn_text_index_init(&tok->by_text, tok->tokens, source->n_tokens))
+    tok->tokens = tn_arena_alloc(&tok->arena, source->n_tokens, sizeof *tok->tokens);
+    if (!tok->tokens || !tn_text_index_init(&tok->by_text, tok->tokens, source->n_tokens, &tok->arena))
         return no_memory(err);
     memset(tok->byte_ids, 0xFF, sizeof tok->byte_ids);
     for (uint32_t i = 0; i < source->n_tokens; i++) {
@@ -264,7 +261,7 @@ static void mark_ends(tn_tokenizer *tok, const tn_vocab_source *source) {
 }
 
 tn_status tn_tokenizer_index_matched(tn_tokenizer *tok, bool bytes, tn_error *err) {
-    tn_prefix *list = calloc((size_t)tok->n_tokens, sizeof *list);
+    tn_prefix *list = tn_arena_alloc(&tok->arena, tok->n_tokens, sizeof *list);
     if (!list) return no_memory(err);
     uint32_t n = 0;
     for (uint32_t i = 0; i < tok->n_tokens; i++) {
@@ -369,6 +366,7 @@ tn_status tn_tokenizer_new(const tn_vocab_source *source, const char *pre_overri
     *out = NULL;
     tn_tokenizer *tok = calloc(1, sizeof *tok);
     if (!tok) return no_memory(err);
+    tok->arena.allocator = source->allocator;
     tn_status status = load(tok, source, pre_override, err);
     if (status == TN_OK)
         *out = tok;
@@ -379,13 +377,7 @@ tn_status tn_tokenizer_new(const tn_vocab_source *source, const char *pre_overri
 
 void tn_tokenizer_free(tn_tokenizer *tok) {
     if (!tok) return;
-    free(tok->tokens);
-    free(tok->decoded);
-    free(tok->marked);
-    tn_text_index_free(&tok->by_text);
-    tn_pair_index_free(&tok->merges);
     tn_pretok_free(tok->pretok);
-    tn_prefixes_free(&tok->specials);
-    tn_prefixes_free(&tok->matched);
+    tn_arena_free(&tok->arena);
     free(tok);
 }

@@ -1,6 +1,5 @@
 #include "vocab_index.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "tokenizer_impl.h"
@@ -33,16 +32,12 @@ static uint64_t table_size(uint32_t n) {
     return size;
 }
 
-bool tn_text_index_init(tn_text_index *index, const tn_token *tokens, uint32_t n) {
+bool tn_text_index_init(tn_text_index *index, const tn_token *tokens, uint32_t n, tn_arena *arena) {
     uint64_t size = table_size(n);
-    index->slots = calloc(size, sizeof *index->slots);
+    index->slots = tn_arena_alloc(arena, size, sizeof *index->slots);
     index->mask = size - 1;
     index->tokens = tokens;
     return index->slots != NULL;
-}
-
-void tn_text_index_free(tn_text_index *index) {
-    free(index->slots);
 }
 
 /* The slot that holds the text, or the empty one where it belongs. */
@@ -72,15 +67,11 @@ uint32_t tn_text_index_find(const tn_text_index *index, const char *text, size_t
     return find_text_slot(index, text, n, &tag)->id_plus_1 - 1; /* 0 - 1 is TN_NO_TOKEN */
 }
 
-bool tn_pair_index_init(tn_pair_index *index, uint32_t n) {
+bool tn_pair_index_init(tn_pair_index *index, uint32_t n, tn_arena *arena) {
     uint64_t size = table_size(n);
-    index->slots = calloc(size, sizeof *index->slots);
+    index->slots = tn_arena_alloc(arena, size, sizeof *index->slots);
     index->mask = size - 1;
     return index->slots != NULL;
-}
-
-void tn_pair_index_free(tn_pair_index *index) {
-    free(index->slots);
 }
 
 static tn_pair_slot *find_pair_slot(const tn_pair_index *index, uint32_t left, uint32_t right) {

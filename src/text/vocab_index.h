@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../base/arena.h"
+
 #define TN_NO_TOKEN UINT32_MAX
 
 struct tn_token;
@@ -23,8 +25,7 @@ typedef struct tn_text_index {
 } tn_text_index;
 
 /* Room for n texts; false when memory is out. */
-bool tn_text_index_init(tn_text_index *index, const struct tn_token *tokens, uint32_t n);
-void tn_text_index_free(tn_text_index *index);
+bool tn_text_index_init(tn_text_index *index, const struct tn_token *tokens, uint32_t n, tn_arena *arena);
 
 /* Adds tokens[id]; of equal texts the first one added stays. */
 void tn_text_index_add(tn_text_index *index, uint32_t id);
@@ -42,8 +43,7 @@ typedef struct tn_pair_index {
     uint64_t mask;
 } tn_pair_index;
 
-bool tn_pair_index_init(tn_pair_index *index, uint32_t n);
-void tn_pair_index_free(tn_pair_index *index);
+bool tn_pair_index_init(tn_pair_index *index, uint32_t n, tn_arena *arena);
 
 /* Adds a merge of two tokens; of equal pairs the first one added stays. */
 void tn_pair_index_add(tn_pair_index *index, uint32_t left, uint32_t right, uint32_t merged, uint32_t rank);

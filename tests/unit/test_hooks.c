@@ -102,40 +102,43 @@ static void a_session_computes_the_same_in_memory_of_the_host(void **state) {
     }
 }
 
-/* Each call in turn refused: while a session is made nothing is left, while a fork grows it stays where it was and goes on later. */
+/* Each call in turn refused: while a session is made nothing is left; while a fork grows it stays where it was, and what its rings lost
+ * meanwhile is known when it is taken back. */
 static void what_the_host_refuses_is_an_error(void **state) {
     (void)state;
     tn_model *m = tiny_open(&tiny_gemma3);
     host_memory h = {0};
-    const tn_session_config c = config_of(m, &h);
-    int32_t ids[900];
+    tn_session_config c = config_of(m, &h);
+    c.n_ctx = 1400, c.n_batch = 200; /* whole blocks, and over the end of the rings */
+    int32_t ids[1100];
     tn_error err = {0};
-    tiny_ids(ids, 900, m->hparams.n_vocab, 3);
-    tn_session *s = NULL, *fork = NULL, *plain = tiny_session(m, 1000, 32, 1, TN_KV_F16);
+    tiny_ids(ids, 1100, m->hparams.n_vocab, 3);
+    tn_session *s = NULL, *fork = NULL, *plain = tiny_session(m, 1400, 32, 1, TN_KV_F16);
     for (h.refuse_at = 1; tn_session_new(&m->graph, &c, &s, &err); h.refuse_at++, h.n_calls = 0) {
         assert_int_equal(err.code, TN_ERR_MEMORY);
         assert_null(s);
         assert_int_equal(h.bytes, 0);
     }
     assert_true(h.refuse_at > 5); /* arena, tokens, logits, two kinds of cache */
-    tiny_eval(s, ids, 870);
-    tiny_eval(plain, ids, 875);
+    tiny_eval(s, ids, 900);
+    tiny_eval(plain, ids, 1090);
     for (size_t refused = 1;; refused++) {
         h.n_calls = 0, h.refuse_at = refused;
         tn_status status = tn_session_fork(s, &fork, &err);
-        if (!status) status = tn_session_eval(fork, ids + 870, 5, 1, &err);
+        if (!status) status = tn_session_eval(fork, ids + 900, 190, 1, &err);
         if (!status) break;
         assert_int_equal(status, TN_ERR_MEMORY);
         if (fork) {
-            assert_int_equal(tn_session_position(fork), 870);
-            tiny_eval(fork, ids + 870, 5);
+            assert_int_equal(tn_session_position(fork), 900);
+            const uint32_t kept = tn_session_truncate(fork, 500);
+            tiny_eval(fork, ids + kept, 1090 - kept);
             assert_same_logits(m, fork, plain);
         }
         tn_session_free(fork);
     }
     assert_true(h.n_calls >= 4 && h.n_calls < h.refuse_at); /* tokens, scratch, logits, caches */
     assert_same_logits(m, fork, plain);
-    tiny_eval(s, ids + 870, 5); /* the first did not notice */
+    tiny_eval(s, ids + 900, 190); /* the first did not notice */
     assert_same_logits(m, s, plain);
     tn_session_free(fork);
     tn_session_free(s);
@@ -286,12 +289,46 @@ static void hooks_are_given_by_the_options(void **state) {
     unlink(path);
 }
 
+/* A model with a vocabulary in a host's memory, and a session that takes its memory where the model does; then every call refused. */
+static void a_model_opens_in_memory_of_the_host(void **state) {
+    (void)state;
+    char path[] = "/tmp/tern-tiny-XXXXXX";
+    tiny_write(&tiny_gemma3, path);
+    host_memory h = {0};
+    tern_model *model = NULL;
+    tern_session *s = NULL;
+    tern_error err = {0};
+    tern_model_options options;
+    tern_model_options_defaults(&options);
+    options.allocator.free = host_free, options.allocator.user = &h;
+    assert_int_equal(tern_model_open(path, &options, &model, &err), TERN_ERR_ARG);
+    options.allocator.alloc = host_alloc;
+    for (h.refuse_at = 1; tern_model_open(path, &options, &model, &err); h.refuse_at++, h.n_calls = 0) {
+        assert_int_equal(err.code, TERN_ERR_MEMORY);
+        assert_int_equal(h.bytes, 0);
+    }
+    assert_true(h.refuse_at > 2); /* the file's index, the model's arena */
+    const size_t opened = h.bytes;
+    tern_memory memory;
+    assert_int_equal(tern_session_memory(model, NULL, &memory, &err), TERN_OK);
+    assert_int_equal(h.bytes, opened);
+    h.refuse_at = 0;
+    assert_int_equal(tern_session_new(model, NULL, &s, &err), TERN_OK);
+    assert_true(h.bytes >= opened + memory.kv_bytes + memory.scratch_bytes);
+    tern_session_free(s);
+    assert_int_equal(h.bytes, opened);
+    tern_model_close(model);
+    assert_int_equal(h.bytes, 0);
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_computes_the_same_in_memory_of_the_host),
         cmocka_unit_test(what_the_host_refuses_is_an_error),
         cmocka_unit_test(a_session_computes_the_same_on_threads_of_the_host),
         cmocka_unit_test(hooks_are_given_by_the_options),
+        cmocka_unit_test(a_model_opens_in_memory_of_the_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
