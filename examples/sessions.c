@@ -1,4 +1,5 @@
-/* One model, a session on each of several threads: the lines of the prompts are answered at the same time.
+/* One model, a session on each of several threads: the lines of the prompts are answered at the same time. What they all
+ * begin with, such as a system prompt, is computed once: the sessions are forks of one that holds it.
  *
  *     sessions MODEL.gguf TOKENS PROMPT... */
 #include <pthread.h>
@@ -9,8 +10,11 @@
 #include "tern.h"
 
 typedef struct job {
-    const tern_model *model; /* shared: it is only read */
+    const tern_session *start; /* the beginning that all share, n_start tokens: it is only read */
+    size_t n_start;
     const char *prompt;
+    int32_t *ids; /* of the whole prompt */
+    size_t n_ids;
     uint64_t n_tokens;
     char text[4096];
     size_t n;
@@ -18,7 +22,7 @@ typedef struct job {
     tern_error err;
 } job;
 
-static tern_status generate(job *j, tern_session *session, const int32_t *ids, size_t n_ids) {
+static tern_status generate(job *j, tern_session *session) {
     tern_sampling sampling;
     tern_sampling_defaults(&sampling);
     sampling.temperature = 0;
@@ -28,7 +32,7 @@ static tern_status generate(job *j, tern_session *session, const int32_t *ids, s
     options.max_tokens = j->n_tokens;
     tern_generator *generator;
     tern_stop_reason stop = TERN_STOP_NONE;
-    tern_status status = tern_generator_new(session, &options, ids, n_ids, &generator, &j->err);
+    tern_status status = tern_generator_new(session, &options, j->ids, j->n_ids, &generator, &j->err);
     while (status == TERN_OK && stop == TERN_STOP_NONE) {
         const char *text;
         size_t n;
@@ -43,20 +47,12 @@ static tern_status generate(job *j, tern_session *session, const int32_t *ids, s
 
 static void *run(void *argument) {
     job *j = argument;
-    tern_session *session = NULL;
-    int32_t *ids = NULL;
-    size_t n_ids;
-    tern_session_options options;
-    tern_session_options_defaults(&options);
-    options.n_threads = 1; /* of each session: the program has threads of its own */
-    options.n_ctx = 512;
-    j->status = tern_tokenize(j->model, j->prompt, strlen(j->prompt), TERN_TOKENIZE_BOS | TERN_TOKENIZE_OPEN,
-                              &ids, &n_ids, &j->err);
-    if (j->status == TERN_OK) j->status = tern_session_new(j->model, &options, &session, &j->err);
-    if (j->status == TERN_OK) j->status = tern_session_eval(session, ids, n_ids, 1, &j->err);
-    if (j->status == TERN_OK) j->status = generate(j, session, ids, n_ids);
+    tern_session *session;
+    j->status = tern_session_fork(j->start, &session, &j->err);
+    if (j->status == TERN_OK)
+        j->status = tern_session_eval(session, j->ids + j->n_start, j->n_ids - j->n_start, 1, &j->err);
+    if (j->status == TERN_OK) j->status = generate(j, session);
     tern_session_free(session);
-    tern_free(ids);
     return NULL;
 }
 
@@ -81,28 +77,54 @@ static int run_all(job *jobs, pthread_t *threads, size_t n) {
     return exit_code;
 }
 
+/* Tokens that all prompts begin with; the last of each is left for its own session. */
+static size_t count_common(const job *jobs, size_t n) {
+    for (size_t at = 0;; at++)
+        for (size_t i = 0; i < n; i++)
+            if (at + 1 >= jobs[i].n_ids || jobs[i].ids[at] != jobs[0].ids[at]) return at;
+}
+
+/* A session that holds the common beginning of all prompts. */
+static tern_status start(const tern_model *model, job *jobs, size_t n, tern_session **session,
+                         tern_error *err) {
+    tern_session_options options;
+    tern_session_options_defaults(&options);
+    options.n_threads = 1; /* of each session: the program has threads of its own */
+    options.n_ctx = 512;
+    tern_status status = TERN_OK;
+    for (size_t i = 0; i < n && status == TERN_OK; i++)
+        status = tern_tokenize(model, jobs[i].prompt, strlen(jobs[i].prompt), TERN_TOKENIZE_BOS, &jobs[i].ids,
+                               &jobs[i].n_ids, err);
+    if (status == TERN_OK) status = tern_session_new(model, &options, session, err);
+    const size_t n_start = status == TERN_OK ? count_common(jobs, n) : 0;
+    if (n_start) status = tern_session_eval(*session, jobs[0].ids, n_start, 0, err);
+    for (size_t i = 0; i < n; i++) jobs[i].start = *session, jobs[i].n_start = n_start;
+    return status;
+}
+
 int main(int argc, char **argv) {
     if (argc < 4) {
         fprintf(stderr, "usage: sessions MODEL.gguf TOKENS PROMPT...\n");
         return 2;
     }
-    tern_error err;
-    tern_model *model;
-    if (tern_model_open(argv[1], NULL, &model, &err) != TERN_OK) {
-        fprintf(stderr, "sessions: error: %s\n", err.message);
-        return 1;
-    }
     const size_t n = (size_t)argc - 3;
     job *jobs = calloc(n, sizeof *jobs);
     pthread_t *threads = calloc(n, sizeof *threads);
+    tern_error err = {TERN_ERR_MEMORY, "out of memory"};
+    tern_model *model = NULL;
+    tern_session *session = NULL;
     int exit_code = 1;
-    if (jobs && threads) {
-        for (size_t i = 0; i < n; i++)
-            jobs[i] = (job){.model = model, .prompt = argv[i + 3], .n_tokens = strtoull(argv[2], NULL, 10)};
+    for (size_t i = 0; jobs && i < n; i++)
+        jobs[i].prompt = argv[i + 3], jobs[i].n_tokens = strtoull(argv[2], NULL, 10);
+    if (jobs && threads && tern_model_open(argv[1], NULL, &model, &err) == TERN_OK &&
+        start(model, jobs, n, &session, &err) == TERN_OK)
         exit_code = run_all(jobs, threads, n);
-    }
+    else
+        fprintf(stderr, "sessions: error: %s\n", err.message);
+    for (size_t i = 0; jobs && i < n; i++) tern_free(jobs[i].ids);
+    tern_session_free(session);
+    tern_model_close(model);
     free(threads);
     free(jobs);
-    tern_model_close(model);
     return exit_code;
 }

@@ -10,6 +10,7 @@
 struct tn_file {
     tn_arena arena; /* everything below but the maps' memory */
     const char *path;
+    bool has_path; /* else `path` is what messages call it */
     char format[16];
     tn_fmap *maps; /* one a shard */
     uint32_t n_maps;
@@ -27,8 +28,9 @@ struct tn_file {
 /* What a file may make us allocate, beside its map: opening stays below the file plus 64 MiB. */
 #define TN_FILE_INDEX_BYTES ((uint64_t)58 << 20)
 
-/* A new file with a copy of the path; NULL when memory is out. Freed by tn_file_close in any state. */
-tn_file *tn_file_new(const char *path);
+/* A new file of one map, which it takes over, with a copy of the path; NULL when memory is out, and then the map is closed. Freed by
+ * tn_file_close in any state. */
+tn_file *tn_file_new(const tn_fmap_source *source, tn_fmap *map);
 
 /* From the file's arena, zeroed; fails, naming the purpose, beyond TN_FILE_INDEX_BYTES. */
 tn_status tn_file_alloc(tn_file *file, uint64_t n, size_t size, const char *purpose, void **out,

@@ -26,29 +26,40 @@ static tn_status unknown_format(const char *path, const tn_fmap *map, tn_error *
                    "begins with bytes%s, not those of a known format (%s)", found, known);
 }
 
-tn_status tn_file_open(const char *path, tn_file **out, tn_error *err) {
+tn_status tn_file_open_source(const tn_fmap_source *source, tn_file **out, tn_error *err) {
     *out = NULL;
     tn_fmap map;
-    tn_status status = tn_fmap_open(&map, path, err);
+    tn_status status = tn_fmap_open_source(&map, source, err);
     if (status != TN_OK) return status;
-    const tn_format *format = NULL;
-    for (int i = 0; i < N_FORMATS && !format; i++) {
-        if (formats[i]->probe(map.data, map.size)) format = formats[i];
-    }
-    if (!format) status = unknown_format(path, &map, err);
+    for (int i = 0; i < N_FORMATS; i++)
+        if (formats[i]->probe(map.data, map.size)) return formats[i]->open(source, &map, out, err);
+    status = unknown_format(source->path, &map, err);
     tn_fmap_close(&map);
-    return format ? format->open(path, out, err) : status;
+    return status;
+}
+
+tn_status tn_file_open(const char *path, tn_file **out, tn_error *err) {
+    const tn_fmap_source source = tn_fmap_path(path);
+    return tn_file_open_source(&source, out, err);
 }
 
 /* ---- For the readers ---- */
 
-tn_file *tn_file_new(const char *path) {
+tn_file *tn_file_new(const tn_fmap_source *source, tn_fmap *map) {
     tn_file *file = calloc(1, sizeof *file);
-    if (!file) return NULL;
-    file->path = tn_arena_strdup(&file->arena, path, strlen(path));
-    if (file->path) return file;
-    tn_file_close(file);
-    return NULL;
+    if (file) {
+        file->has_path = tn_fmap_is_path(source);
+        file->path = tn_arena_strdup(&file->arena, source->path, strlen(source->path));
+        file->maps = tn_arena_alloc(&file->arena, 1, sizeof *file->maps);
+    }
+    if (!file || !file->path || !file->maps) {
+        tn_file_close(file);
+        tn_fmap_close(map);
+        return NULL;
+    }
+    file->maps[0] = *map;
+    file->n_maps = 1;
+    return file;
 }
 
 tn_status tn_file_alloc(tn_file *file, uint64_t n, size_t size, const char *purpose, void **out,
@@ -93,6 +104,13 @@ void tn_file_close(tn_file *file) {
     free(file);
 }
 
+tn_status tn_file_check_whole(const tn_file *file, tn_error *err) {
+    for (uint32_t i = 0; i < file->n_maps; i++)
+        if (!tn_fmap_is_whole(&file->maps[i]))
+            return tn_fail(err, TN_ERR_IO, "cannot read model", file->path, "the file shrank while in use");
+    return TN_OK;
+}
+
 const char *tn_file_path(const tn_file *file) {
     return file->path;
 }
@@ -104,6 +122,27 @@ uint64_t tn_file_bytes(const tn_file *file) {
 }
 uint32_t tn_file_shards(const tn_file *file) {
     return file->n_maps;
+}
+
+tn_status tn_file_preload(const tn_file *file, bool (*progress)(void *, uint64_t, uint64_t), void *user,
+                          tn_error *err) {
+    const uint64_t piece = (uint64_t)8 << 20;
+    uint64_t done = 0;
+    for (uint32_t i = 0; i < file->n_maps; i++) {
+        const tn_fmap *map = &file->maps[i];
+        for (uint64_t at = 0, n; at < map->size; at += n) {
+            if (progress && !progress(user, done, file->n_bytes))
+                return tn_fail(err, TN_ERR_CANCELLED, TN_OPEN_WHAT, file->path,
+                               "cancelled after %llu of %llu bytes", (unsigned long long)done,
+                               (unsigned long long)file->n_bytes);
+            n = map->size - at < piece ? map->size - at : piece;
+            const tn_status status = tn_fmap_populate(map, at, n, file->path, err);
+            if (status != TN_OK) return status;
+            done += n;
+        }
+    }
+    if (progress) progress(user, done, file->n_bytes); /* there is nothing left to cancel */
+    return TN_OK;
 }
 
 uint64_t tn_file_n_meta(const tn_file *file) {

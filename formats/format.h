@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "../src/base/dtype.h"
+#include "../src/base/fmap.h"
 #include "../src/base/status.h"
 
 /* A byte string in the map; not NUL-terminated, may hold any bytes. */
@@ -59,7 +60,8 @@ typedef struct tn_file tn_file;
 typedef struct tn_format {
     const char *name;
     bool (*probe)(const uint8_t *data, uint64_t size);
-    tn_status (*open)(const char *path, tn_file **out, tn_error *err);
+    /* Takes the map over, on failure too. */
+    tn_status (*open)(const tn_fmap_source *source, tn_fmap *map, tn_file **out, tn_error *err);
 } tn_format;
 
 extern const tn_format tn_format_gguf;
@@ -67,12 +69,22 @@ extern const tn_format tn_format_gguf;
 /* Opens a file of any known format. A split GGUF is opened by its first shard ("-00001-of-000NN.gguf"), the others are found
  * beside it. On failure *out is NULL. */
 tn_status tn_file_open(const char *path, tn_file **out, tn_error *err);
+/* The same for any source; a split file has a path. */
+tn_status tn_file_open_source(const tn_fmap_source *source, tn_file **out, tn_error *err);
 void tn_file_close(tn_file *file); /* NULL is fine */
+
+/* Fails where one of the shards became shorter since it was opened (tn_fmap_is_whole). */
+tn_status tn_file_check_whole(const tn_file *file, tn_error *err);
 
 const char *tn_file_path(const tn_file *file);
 const char *tn_file_format(const tn_file *file); /* "GGUF v3" */
 uint64_t tn_file_bytes(const tn_file *file);     /* all shards */
 uint32_t tn_file_shards(const tn_file *file);
+
+/* Brings all shards into memory, piece by piece; progress, unless NULL, is told and cancels with false. */
+tn_status tn_file_preload(const tn_file *file,
+                          bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes), void *user,
+                          tn_error *err);
 
 uint64_t tn_file_n_meta(const tn_file *file);
 const tn_meta *tn_file_meta_at(const tn_file *file, uint64_t i);

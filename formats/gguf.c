@@ -52,15 +52,12 @@ static tn_status read_header(gguf_part *part, tn_error *err) {
     return TN_OK;
 }
 
-/* Maps the file as the next shard and reads its header and metadata. */
+/* Reads the header and metadata of the last shard mapped. */
 static tn_status open_part(tn_file *file, const char *path, gguf_part *part, tn_error *err) {
-    tn_fmap *map = &file->maps[file->n_maps];
-    tn_status status = tn_fmap_open(map, path, err);
-    if (status != TN_OK) return status;
-    file->n_maps++;
+    const tn_fmap *map = &file->maps[file->n_maps - 1];
     file->n_bytes += map->size;
     *part = (gguf_part){.path = path, .reader = {.base = map->data, .size = map->size}};
-    status = read_header(part, err);
+    const tn_status status = read_header(part, err);
     return status == TN_OK ? gguf_read_meta(file, part, err) : status;
 }
 
@@ -126,6 +123,10 @@ static const char *sibling_path(tn_file *file, uint32_t from, uint32_t to, uint3
 static tn_status check_first(tn_file *file, const gguf_part *part, const split *s, tn_error *err) {
     if (s->count == 1) return TN_OK;
     uint32_t count = (uint32_t)s->count, number = (uint32_t)s->number;
+    if (!file->has_path)
+        return tn_fail(err, TN_ERR_ARG, TN_OPEN_WHAT, part->path,
+                       "is shard %u of %u of a split model, which is opened by the path of the first",
+                       number + 1, count);
     char suffix[SUFFIX_BYTES + 1];
     if (number != 0) {
         const char *first = sibling_path(file, number, 0, count), *slash = first ? strrchr(first, '/') : NULL;
@@ -167,7 +168,10 @@ static tn_status open_later(tn_file *file, gguf_part *parts, const split *first,
         const char *path = sibling_path(file, 0, i, (uint32_t)first->count);
         if (!path)
             return tn_fail(err, TN_ERR_MEMORY, TN_OPEN_WHAT, file->path, "no memory for the path of a shard");
-        tn_status status = open_part(file, path, &parts[i], err);
+        tn_status status = tn_fmap_open(&file->maps[file->n_maps], path, err);
+        if (status != TN_OK) return status;
+        file->n_maps++;
+        status = open_part(file, path, &parts[i], err);
         if (status == TN_OK) status = check_later(&parts[i], first, i, err);
         if (status != TN_OK) return status;
     }
@@ -233,7 +237,7 @@ static tn_status grow_maps(tn_file *file, uint64_t n, tn_error *err) {
     void *memory;
     tn_status status = tn_file_alloc(file, n, sizeof *file->maps, "shards", &memory, err);
     if (status != TN_OK) return status;
-    if (file->n_maps > 0) memcpy(memory, file->maps, file->n_maps * sizeof *file->maps);
+    memcpy(memory, file->maps, sizeof *file->maps);
     file->maps = memory;
     return TN_OK;
 }
@@ -242,8 +246,7 @@ static tn_status open_all(tn_file *file, tn_error *err) {
     gguf_part first;
     split s;
     void *memory;
-    tn_status status = grow_maps(file, 1, err);
-    if (status == TN_OK) status = open_part(file, file->path, &first, err);
+    tn_status status = open_part(file, file->path, &first, err);
     if (status == TN_OK) status = read_split(&first, &s, err);
     if (status == TN_OK) status = check_first(file, &first, &s, err);
     if (status == TN_OK) status = grow_maps(file, s.count, err);
@@ -260,10 +263,10 @@ static tn_status open_all(tn_file *file, tn_error *err) {
     return status;
 }
 
-static tn_status open_gguf(const char *path, tn_file **out, tn_error *err) {
+static tn_status open_gguf(const tn_fmap_source *source, tn_fmap *map, tn_file **out, tn_error *err) {
     *out = NULL;
-    tn_file *file = tn_file_new(path);
-    if (!file) return tn_fail(err, TN_ERR_MEMORY, TN_OPEN_WHAT, path, "no memory");
+    tn_file *file = tn_file_new(source, map);
+    if (!file) return tn_fail(err, TN_ERR_MEMORY, TN_OPEN_WHAT, source->path, "no memory");
     tn_status status = open_all(file, err);
     if (status == TN_OK) {
         *out = file;

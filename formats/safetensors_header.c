@@ -235,7 +235,7 @@ static int by_place(const void *a, const void *b) {
 /* The tensors of the shard, brought into the order of their data, cover it without overlap or hole. */
 static tn_status check_cover(const header *h, tn_st_tensor *t, uint64_t n) {
     const uint8_t *at = h->data;
-    qsort(t, (size_t)n, sizeof *t, by_place);
+    if (n) qsort(t, (size_t)n, sizeof *t, by_place);
     for (uint64_t i = 0; i < n; at = t[i].data + t[i].n_bytes, i++)
         if (t[i].data != at)
             return BAD(h, "tensor '%s': its data %s", tn_show(t[i].name).text,
@@ -268,5 +268,5 @@ tn_status tn_st_read_shard(tn_checkpoint *c, uint32_t shard, tn_error *err) {
     if ((s = read_entries(&h))) return s;
     skip(&h);
     if (h.p != h.end) return expected(&h, "the end of the header");
-    return check_cover(&h, c->tensors + first, c->n_tensors - first);
+    return check_cover(&h, c->tensors ? c->tensors + first : NULL, c->n_tensors - first);
 }

@@ -43,7 +43,7 @@ typedef enum tern_status {
     TERN_ERR_MEMORY,      /* out of memory, or more would be needed than there is */
     TERN_ERR_FULL,        /* the context has no room for the tokens */
     TERN_ERR_NUMERIC,     /* a logit that is not finite */
-    TERN_ERR_CANCELLED    /* a progress callback returned false */
+    TERN_ERR_CANCELLED    /* by tern_session_cancel, or a progress callback returned false */
 } tern_status;
 
 typedef struct tern_error {
@@ -55,6 +55,17 @@ typedef struct tern_model tern_model;
 typedef struct tern_session tern_session;
 typedef struct tern_generator tern_generator;
 typedef struct tern_template tern_template;
+
+/* Memory by functions of the host's, to count or to limit it. alloc returns NULL to refuse: the call that needed it then fails with
+ * TERN_ERR_MEMORY. alignment is 64. free gets the bytes that were asked for. They may be called by every thread that uses a handle
+ * with them. What goes through them is large and does not move: of a session its plan, cache, scratch, logits and tokens, the cache
+ * whole when the session is made, or for a fork when it first writes. Handles, tables of a few KiB, what a call hands out and the
+ * mapped file do not. */
+typedef struct tern_allocator {
+    void *(*alloc)(void *user, size_t bytes, size_t alignment);
+    void (*free)(void *user, void *memory, size_t bytes);
+    void *user;
+} tern_allocator;
 
 /* "0.1.0" */
 TERN_API const char *tern_version(void);
@@ -75,6 +86,11 @@ typedef struct tern_model_options {
     /* NULL, or told of things that are odd but no error (a tensor that no step uses). The line is safe to print. */
     void (*warn)(void *user, const char *line);
     void *user;
+    /* Read the whole file before the model is opened, so that the first prompt need not wait for the disk; a model without takes
+     * milliseconds to open, and its weights are read when they are first computed with. */
+    bool preload;
+    /* NULL, or called as preload goes on; false cancels. */
+    bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
 } tern_model_options;
 
 TERN_API void tern_model_options_defaults(tern_model_options *options);
@@ -82,6 +98,23 @@ TERN_API void tern_model_options_defaults(tern_model_options *options);
 /* Maps and validates a model file (a split file by its first shard). The file must stay as it is while open. */
 TERN_API tern_status tern_model_open(const char *path, const tern_model_options *options, tern_model **out,
                                      tern_error *err);
+
+/* Where the bytes of a model are: in a file by its path, in a part of an open file (an app's package), or in memory. */
+typedef struct tern_source {
+    size_t size;
+    const char *path; /* with fd or data: NULL, or what messages and tern_model_info call the model */
+    int fd; /* a descriptor of a regular file; -1, the default: none. It may be closed once the model is open */
+    uint64_t offset; /* of the model in that file, a multiple of 4 */
+    const void *
+        data; /* memory at a multiple of 4, which must stay as it is while the model is open; NULL, the default: none */
+    uint64_t n_bytes; /* of data; of the part of the file, 0: to its end */
+} tern_source;
+
+TERN_API void tern_source_defaults(tern_source *source);
+
+/* tern_model_open from any source; the same checks, the same bits. A split file needs its path. */
+TERN_API tern_status tern_model_open_source(const tern_source *source, const tern_model_options *options,
+                                            tern_model **out, tern_error *err);
 
 /* All sessions of the model must be closed first. NULL is fine. */
 TERN_API void tern_model_close(tern_model *model);
@@ -226,6 +259,12 @@ typedef struct tern_session_options {
     bool
         embeddings; /* instead of logits keep the rows that they are made of, for tern_embed; n_outputs is then n_batch.
                      * Most encoders have nothing else. The batch of an encoder is the whole context. */
+    /* NULL, or the host's own threads instead of the session's: runs task(arg, i) for each i < n (n is tern_session_n_threads) and returns
+     * when all are done. All n must run at the same time, since they wait for each other; one may be the caller's. Called once a
+     * batch, by the thread that evaluates. */
+    void (*parallel)(void *parallel_user, uint32_t n, void (*task)(void *arg, uint32_t i), void *arg);
+    void *parallel_user;
+    tern_allocator allocator; /* all zero, the default: the system's memory */
 } tern_session_options;
 
 TERN_API void tern_session_options_defaults(tern_session_options *options);
@@ -245,16 +284,32 @@ TERN_API tern_status tern_session_new(const tern_model *model, const tern_sessio
                                       tern_session **out, tern_error *err);
 TERN_API void tern_session_free(tern_session *session); /* NULL is fine */
 
+/* A session with the same options that stands where this one does, with the same tokens and logits, for many answers to one prompt.
+ * It takes microseconds and a few KiB: what is computed stays shared, as blocks of 64 positions, until one of the two overwrites it;
+ * threads and scratch come with the fork's first evaluation, which may therefore fail with TERN_ERR_MEMORY or TERN_ERR_IO. The two go
+ * on, are forked and are freed in any order, each with the bits of a session that was computed alone. Threads may fork one session at
+ * the same time, as long as none uses it otherwise. Guesses of a generator that still lives are forked too: free it before. */
+TERN_API tern_status tern_session_fork(const tern_session *session, tern_session **out, tern_error *err);
+
 TERN_API uint32_t tern_session_n_ctx(const tern_session *session);
 TERN_API uint32_t tern_session_n_threads(const tern_session *session);
 TERN_API const char *tern_session_isa(const tern_session *session);   /* "avx2" */
 TERN_API uint32_t tern_session_position(const tern_session *session); /* tokens so far */
 
 /* Appends n tokens (n >= 1). Keeps the logits of the last n_outputs of them; n_outputs <= the session's n_outputs
- * and <= n. On failure or cancellation the position is where the last whole batch ended. Of an encoder the n tokens are
- * the whole text: it cannot go on behind others, and truncation drops all. */
+ * and <= n. On failure or cancellation the position is where the last whole batch ended, or 0 where the tokens before had to be
+ * computed anew (of some models, when the sequence passes a length); tern_session_sync goes on from either. Of an encoder the n
+ * tokens are the whole text: it cannot go on behind others, and truncation drops all. */
 TERN_API tern_status tern_session_eval(tern_session *session, const int32_t *ids, size_t n,
                                        uint32_t n_outputs, tern_error *err);
+
+/* The only calls for other threads, and for signal handlers. From tern_session_cancel to tern_session_resume every eval, sync, embed,
+ * chat prompt and generator of the session returns TERN_ERR_CANCELLED, what runs already within a step of the model: less than a token
+ * takes. Nothing is lost by it: once resumed, the same generator or a sync of the same tokens goes on with the same bits. A stop
+ * button cancels, and who asks the next question resumes: no press is lost, and none hits a question that came later. NULL is fine.
+ * The session must be alive. */
+TERN_API void tern_session_cancel(tern_session *session);
+TERN_API void tern_session_resume(tern_session *session);
 
 /* n_vocab logits of output row i of the last eval, owned by the session until its next call; NULL if there is no
  * such row, or the session keeps embeddings. */
@@ -415,11 +470,12 @@ TERN_API void tern_sampling_defaults(tern_sampling *sampling);
 TERN_API tern_status tern_model_sampling(const tern_model *model, tern_sampling *sampling, tern_error *err);
 
 typedef enum tern_stop_reason {
-    TERN_STOP_NONE,   /* still going */
-    TERN_STOP_END,    /* the model ended its turn */
-    TERN_STOP_STRING, /* a stop string appeared; it and what follows is not part of the text */
-    TERN_STOP_LIMIT,  /* max_tokens */
-    TERN_STOP_FULL    /* the context is full */
+    TERN_STOP_NONE,    /* still going */
+    TERN_STOP_END,     /* the model ended its turn */
+    TERN_STOP_STRING,  /* a stop string appeared; it and what follows is not part of the text */
+    TERN_STOP_LIMIT,   /* max_tokens */
+    TERN_STOP_FULL,    /* the context is full */
+    TERN_STOP_COMPLETE /* the grammar or schema lets nothing follow */
 } tern_stop_reason;
 
 typedef struct tern_generator_options {
@@ -461,16 +517,24 @@ TERN_API tern_status tern_generator_new(tern_session *session, const tern_genera
 TERN_API void tern_generator_free(tern_generator *generator); /* NULL is fine */
 
 /* Makes one token. (*text, *n) is what can now be shown: whole characters, possibly none, owned by the generator
- * until its next call. When *stop is not TERN_STOP_NONE the generation is over and *text is its last piece. */
+ * until its next call. When *stop is not TERN_STOP_NONE the generation is over and *text is its last piece. A part of a character
+ * becomes U+FFFD where the model ended its text; where the limit or the end of the context cut it, it is left out: the whole
+ * character comes when the text goes on (n_begun). After an error, and when cancelled, it can be called again. */
 TERN_API tern_status tern_generator_next(tern_generator *generator, const char **text, size_t *n,
                                          tern_stop_reason *stop, tern_error *err);
 
-/* Guessed tokens that were evaluated, and those of them that became text. */
-TERN_API void tern_generator_drafts(const tern_generator *generator, uint64_t *n_evaluated,
-                                    uint64_t *n_right);
+/* What came of a generation so far. The first token needs no evaluation, for the prompt's was done before: the speed of the others is
+ * (n_tokens - 1) / (seconds - first_s). */
+typedef struct tern_generated {
+    tern_stop_reason stop; /* TERN_STOP_NONE too when it was cancelled */
+    uint64_t n_tokens;
+    uint64_t n_guessed, n_right; /* tokens evaluated as guesses; those of them that became text */
+    double first_s, seconds;     /* in the call that made the first token; in all calls */
+} tern_generated;
 
-/* Tokens made so far, and the last of them. */
-TERN_API uint64_t tern_generator_n_tokens(const tern_generator *generator);
+TERN_API void tern_generator_result(const tern_generator *generator, tern_generated *result);
+
+/* The last token made; -1 before the first. */
 TERN_API int32_t tern_generator_token(const tern_generator *generator);
 
 /* The stages in force with their values, as text: "top-k 40; top-p 0.95; temperature 0.8; draw". Cut to cap bytes. */
@@ -543,6 +607,7 @@ typedef struct tern_chat_prompt {
     size_t n_ids;
     uint32_t n_reused; /* of them, that the session held */
     size_t n_dropped;  /* messages dropped by this call */
+    double seconds;    /* that the call took */
 } tern_chat_prompt;
 
 TERN_API tern_status tern_chat_begin(tern_chat *chat, tern_chat_prompt *prompt, tern_error *err);

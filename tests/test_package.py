@@ -148,12 +148,13 @@ class Examples(unittest.TestCase):
         self.assertEqual(output(sys.executable, ROOT / "examples" / "complete.py", MODEL, "on the", 24, env=env), text)
 
     def test_sessions_on_threads_say_what_each_would_alone(self):
-        prompts = ["the rest", "at sea", "in a", "he"]
-        alone = [
-            prompt + output(PREFIX / "bin" / "tern", "run", "-m", MODEL, "-p", prompt, "-n", 20, "--temp", 0, "-q").rstrip("\n")
-            for prompt in prompts
-        ]
-        self.assertEqual(self.said("sessions", MODEL, 20, *prompts).rstrip("\n"), "\n".join(alone))
+        start = "the rest of the sea is " * 20  # shared by the last two: more than a block of the cache
+        for prompts in (["the rest", "at sea", "in a", "he"], [start + "the", start + "not a"]):
+            alone = [
+                prompt + output(PREFIX / "bin" / "tern", "run", "-m", MODEL, "-p", prompt, "-n", 20, "--temp", 0, "-q").rstrip("\n")
+                for prompt in prompts
+            ]
+            self.assertEqual(self.said("sessions", MODEL, 20, *prompts).rstrip("\n"), "\n".join(alone))
 
     def test_json_is_valid_by_the_schema(self):
         value = json.loads(self.said("json", MODEL, "A city: "))

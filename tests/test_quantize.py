@@ -249,14 +249,15 @@ class Quantize(unittest.TestCase):
 
     # ---- Importance ----
 
-    def importance(self, form, weights):
+    def importance(self, form, weights, count=40):
+        """Sums of 40; `count` is what the newer form says that they are of."""
         path = self.dir / f"imatrix.{form}"
         if form == "gguf":
             writer = gguf.GGUFWriter(path, "none")
             writer.add_string("general.type", "imatrix")
             for name, w in weights.items():
                 writer.add_tensor(f"{name}.in_sum2", (w * 40).reshape(1, -1).astype(np.float32))
-                writer.add_tensor(f"{name}.counts", np.array([[40]], np.float32))
+                writer.add_tensor(f"{name}.counts", np.array([[count]], np.float32))
             writer.write_header_to_file()
             writer.write_kv_data_to_file()
             writer.write_tensors_to_file()
@@ -296,6 +297,8 @@ class Quantize(unittest.TestCase):
             t = read(self.out)[name]
             self.assertTrue(np.isfinite(dequantize(t.data, t.tensor_type)).all())
             self.out.unlink()
+        path = self.importance("gguf", {name: good * np.float32(1e30)}, count=1e-20)
+        self.expect_error([path.name, "finite mean"], self.source, self.out, "--type", "Q4_K_S", "--imatrix", path)
         whole = self.importance("dat", {name: good}).read_bytes()
         path = self.dir / "imatrix.cut"
         for n in range(0, len(whole), 97):

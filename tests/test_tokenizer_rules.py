@@ -29,7 +29,7 @@ except ImportError as error:
 
 N_STRINGS = int(os.environ.get("TERN_STRINGS", "10000"))
 N_SAME_RULE = min(N_STRINGS, 200)  # texts for another name of a rule that was tested in full
-RUN_CHARS = ["a", " ", "1", "\n", "\u00e9", "\u4e2d", "!", "\u0301"]
+RUN_CHARS = ["a", " ", "1", "\n", "\u00e9", "\u4e2d", ".", "\U0001f600", "\u0301"]
 LONG_RUN = 1_000_000
 LONG_RUNS = "TERN_LONG_RUNS" in os.environ  # a million characters for every rule: some minutes
 MARK = "\u2581"

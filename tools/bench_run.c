@@ -14,11 +14,6 @@ enum { WARM_UP_TOKENS = 8 }; /* of a decode */
 static const uint64_t max_buffer_bytes = (uint64_t)512 << 20;
 static const double measure_seconds = 0.6;
 
-static bool keep_going(void *user, uint32_t done, uint32_t total) {
-    (void)user, (void)done, (void)total;
-    return !tn_cli_interrupted();
-}
-
 /* ---- What a test reads and multiplies ---- */
 
 static double positions_seen(uint32_t pos, uint32_t window) {
@@ -208,8 +203,7 @@ static tern_status run_session(tn_bench *b, uint32_t kv, uint32_t n_threads, uin
     o.n_batch = n_batch;
     o.n_ctx = most_tokens(&b->grid);
     o.pin = b->grid.pin;
-    o.progress = keep_going;
-    tern_status status = tern_session_new(b->model, &o, &session, err);
+    tern_status status = tn_cli_session_new(b->model, &o, &session, err);
     if (status != TERN_OK) return status;
     tn_bench_result common = {.kv = kv, .n_batch = n_batch, .n_threads = tern_session_n_threads(session)};
     if (speed->read_bytes_per_s <= 0) {
@@ -222,7 +216,7 @@ static tern_status run_session(tn_bench *b, uint32_t kv, uint32_t n_threads, uin
     snprintf(b->isa, sizeof b->isa, "%s", tern_session_isa(session));
     if (b->options->verbose && b->n_results == 0) tn_bench_print_steps(b, session);
     if (status == TERN_OK) status = run_tests(b, session, common, err);
-    tern_session_free(session);
+    tn_cli_session_free(session);
     return status;
 }
 

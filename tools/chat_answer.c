@@ -45,7 +45,7 @@ bool tn_chat_show_reading(void *user, uint32_t done, uint32_t total) {
         const char what[] = {"|/-\\"[chat->spin++ % 4], ' ', 'r', 'e', 'a', 'd', 'i', 'n', 'g', 0};
         tn_progress_show(what, done, total);
     }
-    return !tn_cli_interrupted();
+    return true;
 }
 
 static void show_thinking(tn_chat *chat, uint64_t n_tokens) {
@@ -92,7 +92,7 @@ static int read_prompt(answer *a, const int32_t *begun, size_t n_begun) {
         return TN_EXIT_FAILED;
     }
     if (status != TERN_OK) return tn_cli_fail_library(&err);
-    chat->totals.prompt_s += tn_seconds() - chat->reading_start;
+    chat->totals.prompt_s += a->prompt.seconds;
     chat->totals.n_prompt += a->prompt.n_ids - a->prompt.n_reused;
     chat->totals.n_reused += a->prompt.n_reused;
     if (a->prompt.n_dropped && begun) tn_style_new_line(&a->style);
@@ -135,36 +135,38 @@ static bool keep_text(answer *a, const char *text, size_t n) {
     return true;
 }
 
-static int show_piece(answer *a, const char *text, size_t n) {
+/* n_made: tokens of the generator. */
+static int show_piece(answer *a, const char *text, size_t n, uint64_t n_made) {
     const bool thought = a->style.look.reasoning && a->style.hide_reasoning;
     if (!keep_text(a, text, n)) return tn_cli_fail("cannot chat: out of memory");
     if (thought) tn_progress_clear();
     tn_style_text(&a->style, text, n);
     if (a->style.look.reasoning && a->style.hide_reasoning && a->chat->is_terminal)
-        show_thinking(a->chat, a->n_tokens + tern_generator_n_tokens(a->generator));
+        show_thinking(a->chat, a->n_tokens + n_made);
     const int failed = a->style.wrap.failed;
     return failed ? tn_cli_fail_write("standard output", failed) : TN_EXIT_DONE;
 }
 
 static int generate(answer *a) {
     int exit_code = TN_EXIT_DONE;
+    tern_generated made = {0};
     while (exit_code == TN_EXIT_DONE && a->stop == TERN_STOP_NONE) {
-        if (tn_cli_interrupted()) {
-            a->interrupted = true;
-            break;
-        }
         const char *text;
         size_t n;
         tern_error err;
-        const uint64_t n_before = tern_generator_n_tokens(a->generator);
-        if (tern_generator_next(a->generator, &text, &n, &a->stop, &err) != TERN_OK) {
+        const tern_status status = tern_generator_next(a->generator, &text, &n, &a->stop, &err);
+        a->interrupted = status == TERN_ERR_CANCELLED;
+        if (a->interrupted) break;
+        if (status != TERN_OK) {
             tn_style_new_line(&a->style);
             exit_code = tn_cli_fail_library(&err);
             break;
         }
         if (a->first_s == 0) a->first_s = tn_seconds();
-        exit_code = show_piece(a, text, n);
-        if (!exit_code && tern_generator_n_tokens(a->generator) > n_before)
+        const uint64_t n_before = made.n_tokens;
+        tern_generator_result(a->generator, &made);
+        exit_code = show_piece(a, text, n, made.n_tokens);
+        if (!exit_code && made.n_tokens > n_before)
             exit_code = tn_logprobs_print(a->chat->model, a->generator);
     }
     tn_progress_clear();
@@ -174,11 +176,11 @@ static int generate(answer *a) {
 /* The session then holds the text alone. */
 static void end_generator(answer *a) {
     tn_chat_totals *totals = &a->chat->totals;
-    uint64_t n_guessed, n_right;
-    tern_generator_drafts(a->generator, &n_guessed, &n_right);
-    a->n_tokens += tern_generator_n_tokens(a->generator);
-    totals->n_guessed += n_guessed;
-    totals->n_right += n_right;
+    tern_generated made;
+    tern_generator_result(a->generator, &made);
+    a->n_tokens += made.n_tokens;
+    totals->n_guessed += made.n_guessed;
+    totals->n_right += made.n_right;
     tern_generator_free(a->generator);
     a->generator = NULL;
 }
@@ -237,7 +239,10 @@ static int speak(answer *a) {
     exit_code = answer_all(a);
     a->end = tn_seconds();
     tn_style_end(&a->style);
-    if (a->style.wrote && !a->style.ends_in_newline) tn_write_all(STDOUT_FILENO, "\n", 1);
+    int failed = a->style.wrap.failed;
+    if (!failed && a->style.wrote && !a->style.ends_in_newline) failed = tn_write_all(STDOUT_FILENO, "\n", 1);
+    chat->output_failed = failed != 0;
+    if (failed && !exit_code) exit_code = tn_cli_fail_write("standard output", failed);
     if (a->generator) end_generator(a);
     chat->totals.n_answers++;
     chat->totals.n_generated += a->n_tokens;
@@ -248,18 +253,77 @@ static int speak(answer *a) {
     return exit_code;
 }
 
-int tn_chat_answer(tn_chat *chat, size_t undo_to) {
+/* ---- What was said instead, until now ---- */
+
+typedef struct kept_message {
+    char *role, *text;
+    size_t n;
+} kept_message;
+
+static void free_kept(kept_message *kept, size_t n) {
+    for (size_t i = 0; kept && i < n; i++) free(kept[i].role), free(kept[i].text);
+    free(kept);
+}
+
+/* Copies of the messages from `at` on; NULL when memory is out. */
+static kept_message *keep(const tn_chat *chat, size_t at, size_t n) {
+    kept_message *kept = calloc(n + 1, sizeof *kept);
+    tern_message m;
+    for (size_t i = 0; kept && i < n; i++) {
+        tern_chat_message(chat->chat, at + i, &m);
+        kept[i] = (kept_message){strdup(m.role), malloc(m.n + 1), m.n};
+        if (!kept[i].role || !kept[i].text) {
+            free_kept(kept, n);
+            return NULL;
+        }
+        memcpy(kept[i].text, m.text, m.n);
+    }
+    return kept;
+}
+
+static int put_back(tn_chat *chat, size_t at, const kept_message *kept, size_t n) {
+    tern_error err;
+    tern_chat_truncate(chat->chat, at);
+    for (size_t i = 0; i < n; i++)
+        if (tern_chat_add(chat->chat, kept[i].role, kept[i].text, kept[i].n, &err) != TERN_OK)
+            return tn_cli_fail_library(&err);
+    return TN_EXIT_DONE;
+}
+
+static int answer_last(tn_chat *chat, bool *said, bool *interrupted) {
     answer a = {.chat = chat};
     tn_input_hush(chat->input, true);
-    int exit_code = speak(&a);
+    const int exit_code = speak(&a);
     tn_input_hush(chat->input, false);
-    if (a.n_text == 0) { /* roles must go on taking turns */
-        tern_chat_truncate(chat->chat, undo_to);
-        if (!exit_code)
-            tn_chat_note(chat, "%s",
-                         a.interrupted ? "stopped; the message is taken back"
-                                       : "no answer; the message is taken back");
-    }
+    *said = a.n_text > 0;
+    *interrupted = a.interrupted;
     free(a.text);
+    return exit_code;
+}
+
+int tn_chat_ask(tn_chat *chat, size_t at, const char *text, size_t n) {
+    const size_t n_kept = tern_chat_n_messages(chat->chat) - at;
+    tern_error err;
+    bool said = false, interrupted = false;
+    kept_message *kept = keep(chat, at, n_kept);
+    char *copy = kept ? malloc(n + 1) : NULL;
+    if (!copy) {
+        free_kept(kept, n_kept);
+        return tn_cli_fail("cannot chat: out of memory");
+    }
+    memcpy(copy, text, n);
+    tern_chat_truncate(chat->chat, at);
+    int exit_code = tern_chat_add(chat->chat, "user", copy, n, &err) == TERN_OK
+                        ? answer_last(chat, &said, &interrupted)
+                        : tn_cli_fail_library(&err);
+    if (!said) { /* roles must go on taking turns */
+        const int failed = put_back(chat, at, kept, n_kept);
+        if (!exit_code && !failed)
+            tn_chat_note(chat, "%s; %s", interrupted ? "stopped" : "no answer",
+                         n_kept ? "all is as it was" : "the message is taken back");
+        if (!exit_code) exit_code = failed;
+    }
+    free(copy);
+    free_kept(kept, n_kept);
     return exit_code;
 }

@@ -103,12 +103,12 @@ static tern_status measure_with_model(tn_doctor *d, const tern_model *model, ter
     tern_status status = tern_session_memory(model, &options, &m->memory, err);
     if (status != TERN_OK) return status;
     options.n_ctx = PREFILL_TOKENS;
-    status = tern_session_new(model, &options, &session, err);
+    status = tn_cli_session_new(model, &options, &session, err);
     if (status != TERN_OK) return status;
     sum_steps(session, m);
     status = measure_own_bandwidth(d, m, err);
     if (status == TERN_OK) status = measure_model(session, m, err);
-    tern_session_free(session);
+    tn_cli_session_free(session);
     return status;
 }
 
@@ -138,13 +138,18 @@ static const char *thread_word(uint32_t n) {
     return n == 1 ? "thread" : "threads";
 }
 
+static const char *why_kernels(const tern_machine *m) {
+    if (m->isa_forced) return "forced by TERN_ISA";
+    return strcmp(m->isa, "ref") == 0 ? "portable C: this version has nothing faster for this processor"
+                                      : "the best that this version has for it";
+}
+
 static void print_machine(const tn_doctor *d) {
     const tern_machine *m = &d->machine;
     char total[24], free_now[24], buffer[24];
     print_line("cpu", m->cpu);
     print_line("features", *m->features ? m->features : "(the system names none)");
-    printf("%-10s %s, %s; possible here: %s\n", "kernels", m->isa,
-           m->isa_forced ? "forced by TERN_ISA" : "the best that this version has for it", m->isas);
+    printf("%-10s %s, %s; possible here: %s\n", "kernels", m->isa, why_kernels(m), m->isas);
     printf("%-10s %" PRIu32 " processors, %" PRIu32 " allowed to this process (affinity), on %" PRIu32
            " physical cores",
            "cores", m->n_cpus, m->n_allowed, m->n_cores);

@@ -2,12 +2,6 @@
 
 #include <string.h>
 
-/* The first guess reads the whole prompt. */
-static bool not_interrupted(void *user, uint32_t done, uint32_t total) {
-    (void)user, (void)done, (void)total;
-    return !tn_cli_interrupted();
-}
-
 /* The smaller model, with a context as long as the other's. */
 static int open_model(tn_draft *draft, const tn_options *options) {
     tern_model_options open;
@@ -15,7 +9,6 @@ static int open_model(tn_draft *draft, const tn_options *options) {
     tern_error err;
     tern_model_options_defaults(&open);
     tn_cli_session_options(options, &session);
-    session.progress = not_interrupted;
     if (tern_model_open(options->draft, &open, &draft->model, &err) != TERN_OK ||
         tern_session_new(draft->model, &session, &draft->session, &err) != TERN_OK)
         return tn_cli_fail_library(&err);

@@ -42,11 +42,6 @@ typedef struct tn_embed {
     size_t cap;
 } tn_embed;
 
-static bool keep_going(void *user, uint32_t done, uint32_t total) {
-    (void)user, (void)done, (void)total;
-    return !tn_cli_interrupted();
-}
-
 static int choose_pooling(const tn_options *options, tern_pooling *out) {
     static const char *const names[] = {[TERN_POOLING_NONE] = "none",
                                         [TERN_POOLING_MEAN] = "mean",
@@ -209,11 +204,10 @@ static int run(const tn_options *options) {
     tern_session_options config;
     tn_cli_session_options(options, &config);
     config.embeddings = true;
-    config.progress = keep_going;
     tern_error err;
-    exit_code = tern_session_new(model, &config, &e.session, &err) == TERN_OK ? embed_all(&e)
-                                                                              : tn_cli_fail_library(&err);
-    tern_session_free(e.session);
+    exit_code = tn_cli_session_new(model, &config, &e.session, &err) == TERN_OK ? embed_all(&e)
+                                                                                : tn_cli_fail_library(&err);
+    tn_cli_session_free(e.session);
     tern_model_close(model);
     return exit_code;
 }

@@ -34,11 +34,6 @@ static const char *const kinds[] = {"perplexity", "kld", "choice", NULL};
 
 /* ---- Scoring ---- */
 
-static bool keep_going(void *user, uint32_t done, uint32_t total) {
-    (void)user, (void)done, (void)total;
-    return !tn_cli_interrupted();
-}
-
 int tn_eval_start(tn_eval *e, uint32_t n_ctx) {
     tern_session_options config;
     tern_error err;
@@ -47,10 +42,9 @@ int tn_eval_start(tn_eval *e, uint32_t n_ctx) {
     if (config.n_batch > n_ctx) config.n_batch = n_ctx;
     const uint32_t rows = (16u << 20) / e->info.n_vocab + 1; /* about 64 MiB of them */
     config.n_outputs = rows < config.n_batch ? rows : config.n_batch;
-    config.progress = keep_going;
     e->log_probs = malloc(e->info.n_vocab * sizeof *e->log_probs);
     if (!e->log_probs) return tn_cli_fail("cannot evaluate: %s: out of memory", e->info.path);
-    if (tern_session_new(e->model, &config, &e->session, &err) != TERN_OK) return tn_cli_fail_library(&err);
+    if (tn_cli_session_new(e->model, &config, &e->session, &err) != TERN_OK) return tn_cli_fail_library(&err);
     e->n_ctx = n_ctx;
     e->n_rows = config.n_outputs;
     return TN_EXIT_DONE;
@@ -59,7 +53,6 @@ int tn_eval_start(tn_eval *e, uint32_t n_ctx) {
 /* Evaluates n tokens, fewer than fit in the rows or no rows of which are looked at. */
 static int evaluate(tn_eval *e, const int32_t *ids, size_t n, uint32_t n_outputs) {
     tern_error err;
-    if (tn_cli_interrupted()) return TN_EXIT_INTERRUPTED;
     return tern_session_eval(e->session, ids, n, n_outputs, &err) == TERN_OK ? TN_EXIT_DONE
                                                                              : tn_cli_fail_library(&err);
 }
@@ -195,7 +188,7 @@ static int run(const tn_options *options) {
     tn_output_discard(&yaml);
     json_decref(e.results);
     free(e.log_probs);
-    tern_session_free(e.session);
+    tn_cli_session_free(e.session);
     tern_model_close(e.model);
     return exit_code;
 }

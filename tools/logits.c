@@ -22,18 +22,12 @@ static const char help[] = "usage: tern logits -m M.gguf --ids \"1 2 3\" -o FILE
                            "  -q, --quiet         no warnings\n"
                            "  -h, --help          this text\n";
 
-static bool keep_going(void *user, uint32_t done, uint32_t total) {
-    (void)user, (void)done, (void)total;
-    return !tn_cli_interrupted();
-}
-
 /* Evaluates in pieces, so that with --all no more rows are held than one piece has. */
 static int evaluate(tern_session *session, const tn_ids *ids, size_t piece, bool all, tn_output *output) {
     for (size_t at = 0; at < ids->n; at += piece) {
         const size_t n = ids->n - at < piece ? ids->n - at : piece;
         const uint32_t n_rows = all ? (uint32_t)n : 1;
         tern_error err;
-        if (tn_cli_interrupted()) return TN_EXIT_INTERRUPTED;
         if (tern_session_eval(session, ids->ids + at, n, n_rows, &err) != TERN_OK)
             return tn_cli_fail_library(&err);
         for (uint32_t row = 0; row < n_rows; row++) {
@@ -53,7 +47,6 @@ static int write_logits(const tn_options *options, const tern_model *model, cons
     tern_session_options config;
     tn_cli_session_options(options, &config);
     config.n_ctx = (uint32_t)ids->n;
-    config.progress = keep_going;
     if (options->all) {
         /* The rows of one batch are held at once: about 64 MiB of them unless -b says otherwise. */
         const uint32_t rows = (16u << 20) / (info->n_vocab ? info->n_vocab : 1) + 1;
@@ -63,14 +56,14 @@ static int write_logits(const tn_options *options, const tern_model *model, cons
     }
     tern_session *session = NULL;
     tern_error err;
-    if (tern_session_new(model, &config, &session, &err) != TERN_OK) return tn_cli_fail_library(&err);
+    if (tn_cli_session_new(model, &config, &session, &err) != TERN_OK) return tn_cli_fail_library(&err);
     tn_output output;
     int exit_code = tn_output_open(&output, options->output, options);
     const size_t piece = options->all && !info->encoder ? config.n_batch : ids->n;
     if (!exit_code) exit_code = evaluate(session, ids, piece, options->all, &output);
     if (!exit_code) exit_code = tn_output_commit(&output);
     tn_output_discard(&output);
-    tern_session_free(session);
+    tn_cli_session_free(session);
     return exit_code;
 }
 

@@ -9,14 +9,6 @@
 #include "sampling.h"
 #include "terminal.h"
 
-const tn_command *const tn_commands[] = {
-    &tn_command_run,      &tn_command_chat,       &tn_command_inspect,
-    &tn_command_bench,    &tn_command_embed,      &tn_command_quantize,
-    &tn_command_imatrix,  &tn_command_convert,    &tn_command_eval,
-    &tn_command_tokenize, &tn_command_logits,     &tn_command_template,
-    &tn_command_doctor,   &tn_command_completion, NULL,
-};
-
 static void print_help(void) {
     printf("tern %s: run language models on the CPU you have\n\nusage: tern COMMAND [options]\n\n",
            tern_version());
@@ -24,7 +16,7 @@ static void print_help(void) {
     fputs("\n  --help     this text; tern COMMAND --help for the options of a command\n"
           "  --version  print the version\n\n"
           "Text goes to standard output alone, everything else to standard error.\n"
-          "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n",
+          "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (143 by SIGTERM).\n",
           stdout);
 }
 
@@ -69,8 +61,9 @@ static int dispatch(int argc, char **argv) {
 int main(int argc, char **argv) {
     reserve_standard_descriptors();
     tn_cli_install_signals();
-    const int exit_code = dispatch(argc, argv);
+    tn_stdout_start();
+    int exit_code = dispatch(argc, argv);
     const int failed = tn_flush_stdout();
-    if (failed && exit_code == TN_EXIT_DONE) return tn_cli_fail_write("standard output", failed);
-    return exit_code;
+    if (failed && exit_code == TN_EXIT_DONE) exit_code = tn_cli_fail_write("standard output", failed);
+    return exit_code == TN_EXIT_INTERRUPTED ? tn_cli_interrupted_code() : exit_code;
 }

@@ -11,6 +11,7 @@
 #include "draft.h"
 #include "profile.h"
 #include "sampling.h"
+#include "sandbox.h"
 #include "terminal.h"
 
 static const char help[] = "usage: tern run -m M.gguf (-p TEXT | -f FILE) [options]\n"
@@ -34,6 +35,7 @@ static const char help[] = "usage: tern run -m M.gguf (-p TEXT | -f FILE) [optio
                            "  --state FILE          what the prompt shares with the last run is not redone\n"
                            "  --draft lookup|none|FILE  guess tokens: from the text, not, by a small model\n"
                            "  --arch-file FILE, --pre NAME  YAML description; pre-tokenizer to use\n"
+                           "  --sandbox             no network, programs or other files while it runs\n"
                            "  -v, --verbose; -q, --quiet  more said of the model; no warnings, no figures\n"
                            "  -h, --help            this text\n";
 
@@ -48,8 +50,8 @@ typedef struct tn_run {
     int32_t *ids; /* the prompt */
     size_t n_ids;
     uint32_t n_reused; /* tokens of the prompt that the saved state had */
-    double open_s, prefill_start, prefill_s, first_token_s, generate_s;
-    uint64_t n_generated;
+    double open_s, prefill_start, prefill_s;
+    tern_generated generated;
     tern_stop_reason stop;
     bool stdout_terminal, ends_in_newline;
 } tn_run;
@@ -82,7 +84,7 @@ static bool show_prefill(void *user, uint32_t done, uint32_t total) {
     const tn_run *run = user;
     if (!run->options->quiet && tn_seconds() - run->prefill_start > 1)
         tn_progress_show("prompt", done, total);
-    return !tn_cli_interrupted();
+    return true;
 }
 
 /* A state that is not there yet is no error; one that does not fit is, and stays as it is. */
@@ -121,7 +123,7 @@ static int open_session(tn_run *run) {
     config.user = run;
     config.n_outputs = run->draft.n_outputs;
     tern_error err;
-    if (tern_session_new(run->model, &config, &run->session, &err) != TERN_OK)
+    if (tn_cli_session_new(run->model, &config, &run->session, &err) != TERN_OK)
         return tn_cli_fail_library(&err);
     return TN_EXIT_DONE;
 }
@@ -157,32 +159,26 @@ static int write_piece(tn_run *run, const char *text, size_t n) {
 
 static int generate(tn_run *run) {
     int exit_code = TN_EXIT_DONE;
-    const double start = tn_seconds();
     if (tn_option_given(run->options, TN_OPTION_PREDICT) && run->options->n_predict == 0)
         run->stop = TERN_STOP_LIMIT;
     while (exit_code == TN_EXIT_DONE && run->stop == TERN_STOP_NONE) {
-        if (tn_cli_interrupted()) {
-            exit_code = TN_EXIT_INTERRUPTED;
-            break;
-        }
         const char *text = NULL;
-        const uint64_t n_before = tern_generator_n_tokens(run->generator);
+        const uint64_t n_before = run->generated.n_tokens;
         size_t n = 0;
         tern_error err;
         if (tern_generator_next(run->generator, &text, &n, &run->stop, &err) != TERN_OK) {
             exit_code = tn_cli_fail_library(&err);
             break;
         }
-        if (run->first_token_s == 0) run->first_token_s = tn_seconds() - start;
+        tern_generator_result(run->generator, &run->generated);
         exit_code = write_piece(run, text, n);
-        if (!exit_code && tern_generator_n_tokens(run->generator) > n_before)
+        if (!exit_code && run->generated.n_tokens > n_before)
             exit_code = tn_logprobs_print(run->model, run->generator);
     }
-    run->generate_s = tn_seconds() - start;
-    run->n_generated = tern_generator_n_tokens(run->generator);
     /* The prompt of the shell begins on a line of its own; a file or pipe gets the text as it is. */
-    if (run->stdout_terminal && !run->ends_in_newline) tn_write_all(STDOUT_FILENO, "\n", 1);
-    return exit_code;
+    const int failed =
+        run->stdout_terminal && !run->ends_in_newline ? tn_write_all(STDOUT_FILENO, "\n", 1) : 0;
+    return failed && !exit_code ? tn_cli_fail_write("standard output", failed) : exit_code;
 }
 
 /* ---- Figures ---- */
@@ -204,6 +200,7 @@ static void print_stop(const tn_run *run, int exit_code) {
     switch (run->stop) {
     case TERN_STOP_NONE: fputs("an error\n", stderr); break;
     case TERN_STOP_END: fputs("the model ended its text\n", stderr); break;
+    case TERN_STOP_COMPLETE: fputs("the text is complete by its grammar or schema\n", stderr); break;
     case TERN_STOP_STRING: fputs("a stop string (--stop)\n", stderr); break;
     case TERN_STOP_LIMIT: fprintf(stderr, "after %" PRId64 " tokens (-n)\n", run->options->n_predict); break;
     case TERN_STOP_FULL:
@@ -220,28 +217,23 @@ static void print_prompt(const tn_run *run, uint32_t n_prompt) {
         fprintf(stderr, "%-12s %" PRIu32 " tokens of the prompt\n", "from state", run->n_reused);
 }
 
-static void print_drafts(const tn_run *run) {
-    uint64_t n_evaluated, n_right;
-    tern_generator_drafts(run->generator, &n_evaluated, &n_right);
-    if (n_evaluated)
-        fprintf(stderr, "%-12s %" PRIu64 " tokens, %" PRIu64 " of them right\n", "guessed", n_evaluated,
-                n_right);
-}
-
 static void print_figures(const tn_run *run, int exit_code) {
     char memory[24];
+    const tern_generated *made = &run->generated;
     const uint32_t n_prompt = exit_code == TN_EXIT_INTERRUPTED && !run->generator
                                   ? tern_session_position(run->session)
                                   : (uint32_t)run->n_ids;
     if (run->stdout_terminal) fputc('\n', stderr);
     print_prompt(run, n_prompt);
     /* The first token comes out of the prompt's logits; only the others cost a step each. */
-    print_rate("generated", run->n_generated, run->n_generated ? run->n_generated - 1 : 0,
-               run->generate_s - run->first_token_s);
-    if (run->generator) print_drafts(run);
-    if (run->n_generated > 0) {
+    print_rate("generated", made->n_tokens, made->n_tokens ? made->n_tokens - 1 : 0,
+               made->seconds - made->first_s);
+    if (made->n_guessed)
+        fprintf(stderr, "%-12s %" PRIu64 " tokens, %" PRIu64 " of them right\n", "guessed", made->n_guessed,
+                made->n_right);
+    if (made->n_tokens > 0) {
         fprintf(stderr, "%-12s %.2f s after the prompt (model opened in %.2f s)\n", "first token",
-                run->prefill_s + run->first_token_s, run->open_s);
+                run->prefill_s + made->first_s, run->open_s);
     }
     fprintf(stderr, "%-12s %s at most, context %" PRIu32 "\n", "memory",
             tn_format_bytes(memory, tn_peak_memory_bytes()), tern_session_n_ctx(run->session));
@@ -267,6 +259,11 @@ static int print_plan(const tn_run *run) {
     fprintf(stderr, "%-12s %s of weights, up to %s of KV cache, %s of scratch\n", "needs",
             tn_format_bytes(weights, memory.weights_bytes), tn_format_bytes(kv, memory.kv_bytes),
             tn_format_bytes(scratch, memory.scratch_bytes));
+    if (run->options->sandbox) {
+        char text[400];
+        tern_escape(safe, sizeof safe, text, strlen(tn_sandbox_describe(run->options, text, sizeof text)));
+        fprintf(stderr, "%-12s %s\n", "sandbox", safe);
+    }
     return TN_EXIT_DONE;
 }
 
@@ -304,8 +301,9 @@ static int run_command(const tn_options *options) {
     tn_profile *profile;
     tn_run run = {.options = &all, .stdout_terminal = isatty(STDOUT_FILENO) == 1};
     int exit_code = tn_profile_apply(&all, &profile);
+    if (!exit_code && all.sandbox) exit_code = tn_sandbox_enter(&all, NULL);
     if (!exit_code) exit_code = run_model(&run);
-    tern_session_free(run.session);
+    tn_cli_session_free(run.session);
     tn_draft_close(&run.draft);
     tern_free(run.ids);
     tn_sampling_free(&run.sampling);
@@ -322,7 +320,7 @@ const tn_command tn_command_run = {
                 TN_ACCEPT(THREADS) | TN_ACCEPT(PIN) | TN_ACCEPT(BATCH) | TN_ACCEPT(STOP) | TN_ACCEPT(KV) |
                 TN_ACCEPT(IGNORE_EOS) | TN_ACCEPT(NO_SPECIAL) | TN_ACCEPT(NO_BOS) | TN_ACCEPT(PRE) |
                 TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(VERBOSE) | TN_ACCEPT(QUIET) | TN_SAMPLING_OPTIONS |
-                TN_ACCEPT(STATE) | TN_ACCEPT(DRAFT),
+                TN_ACCEPT(STATE) | TN_ACCEPT(DRAFT) | TN_ACCEPT(SANDBOX),
     .required = TN_ACCEPT(MODEL),
     .run = run_command,
 };

@@ -10,45 +10,58 @@
 
 struct talker {
     pthread_t thread;
-    pthread_mutex_t lock; /* of question and leaving */
+    pthread_mutex_t lock; /* of question */
     pthread_cond_t changed;
     char *model_path, *question;
-    bool leaving;
-    atomic_bool cancelled;
+    atomic_bool leaving;
     void (*tell)(void *user, talker_event event, const char *text);
     void *user;
     tern_model *model;
-    tern_session *session;
+    _Atomic(tern_session *) session; /* made on the thread, cancelled from others */
     tern_template *chat_template;
     tern_chat *chat;
 };
 
-static bool on_progress(void *user, uint32_t done, uint32_t total) {
+static bool on_opening(void *user, uint64_t done, uint64_t total) {
+    talker *t = user;
+    char text[64];
+    snprintf(text, sizeof text, "%u of %u MB", (unsigned)(done / 1000000), (unsigned)(total / 1000000));
+    t->tell(t->user, TALKER_OPENING, text);
+    return !atomic_load(&t->leaving);
+}
+
+static bool on_reading(void *user, uint32_t done, uint32_t total) {
     talker *t = user;
     char text[64];
     snprintf(text, sizeof text, "%u of %u tokens", done, total);
     t->tell(t->user, TALKER_READING, text);
-    return !atomic_load(&t->cancelled);
+    return true;
 }
 
 static tern_status open_all(talker *t, tern_error *err) {
+    tern_model_options model_options;
     tern_template_options template_options;
     tern_session_options session_options;
     tern_chat_options chat_options;
+    tern_session *session = NULL;
+    tern_model_options_defaults(&model_options);
     tern_template_options_defaults(&template_options);
     tern_session_options_defaults(&session_options);
     tern_chat_options_defaults(&chat_options);
-    session_options.progress = on_progress;
-    session_options.user = t;
-    session_options.n_batch = 64; /* a prompt is left between batches */
+    model_options.preload = true; /* the wait is then where a user expects it */
+    model_options.progress = on_opening;
+    session_options.progress = on_reading;
+    model_options.user = session_options.user = t;
+    session_options.n_batch = 128; /* progress comes between batches */
     chat_options.when_full = TERN_WHEN_FULL_DROP;
 
-    tern_status status = tern_model_open(t->model_path, NULL, &t->model, err);
+    tern_status status = tern_model_open(t->model_path, &model_options, &t->model, err);
     template_options.model = t->model;
     if (status == TERN_OK) status = tern_template_open(&template_options, &t->chat_template, err);
-    if (status == TERN_OK) status = tern_session_new(t->model, &session_options, &t->session, err);
+    if (status == TERN_OK) status = tern_session_new(t->model, &session_options, &session, err);
+    atomic_store(&t->session, session);
     chat_options.chat_template = t->chat_template;
-    if (status == TERN_OK) status = tern_chat_new(t->session, &chat_options, &t->chat, err);
+    if (status == TERN_OK) status = tern_chat_new(session, &chat_options, &t->chat, err);
     return status;
 }
 
@@ -58,7 +71,7 @@ static tern_status stream(talker *t, tern_generator *generator, char **answer, s
     tern_stop_reason stop = TERN_STOP_NONE;
     FILE *kept = open_memstream(answer, n_answer);
     tern_status status = TERN_OK;
-    while (kept && status == TERN_OK && stop == TERN_STOP_NONE && !atomic_load(&t->cancelled)) {
+    while (kept && status == TERN_OK && stop == TERN_STOP_NONE) {
         const char *text;
         size_t n;
         status = tern_generator_next(generator, &text, &n, &stop, err);
@@ -68,7 +81,7 @@ static tern_status stream(talker *t, tern_generator *generator, char **answer, s
         t->tell(t->user, TALKER_PIECE, *answer + *n_answer - n);
     }
     if (kept) fclose(kept);
-    return status;
+    return status == TERN_ERR_CANCELLED ? TERN_OK : status;
 }
 
 static tern_status answer_question(talker *t, const char *question, tern_error *err) {
@@ -92,8 +105,8 @@ static tern_status answer_question(talker *t, const char *question, tern_error *
 /* The next question, freed by the caller; NULL when it is time to leave. */
 static char *wait_for_question(talker *t) {
     pthread_mutex_lock(&t->lock);
-    while (!t->question && !t->leaving) pthread_cond_wait(&t->changed, &t->lock);
-    char *question = t->leaving ? NULL : t->question;
+    while (!t->question && !atomic_load(&t->leaving)) pthread_cond_wait(&t->changed, &t->lock);
+    char *question = atomic_load(&t->leaving) ? NULL : t->question;
     if (question) t->question = NULL;
     pthread_mutex_unlock(&t->lock);
     return question;
@@ -110,10 +123,6 @@ static void *run(void *argument) {
         t->tell(t->user, failed ? TALKER_FAILED : TALKER_DONE, failed ? err.message : "");
         free(question);
     }
-    tern_chat_free(t->chat);
-    tern_session_free(t->session);
-    tern_template_free(t->chat_template);
-    tern_model_close(t->model);
     return NULL;
 }
 
@@ -136,23 +145,27 @@ void talker_ask(talker *t, const char *question) {
     pthread_mutex_lock(&t->lock);
     free(t->question);
     t->question = strdup(question);
-    atomic_store(&t->cancelled, false);
+    tern_session_resume(atomic_load(&t->session)); /* here, and not on the thread: a later cancel must win */
     pthread_cond_signal(&t->changed);
     pthread_mutex_unlock(&t->lock);
 }
 
 void talker_cancel(talker *t) {
-    atomic_store(&t->cancelled, true);
+    tern_session_cancel(atomic_load(&t->session));
 }
 
 void talker_free(talker *t) {
     if (!t) return;
+    atomic_store(&t->leaving, true);
     talker_cancel(t);
     pthread_mutex_lock(&t->lock);
-    t->leaving = true;
     pthread_cond_signal(&t->changed);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->thread, NULL);
+    tern_chat_free(t->chat); /* here, and not on the thread: until it is joined it may be cancelled */
+    tern_session_free(t->session);
+    tern_template_free(t->chat_template);
+    tern_model_close(t->model);
     pthread_cond_destroy(&t->changed);
     pthread_mutex_destroy(&t->lock);
     free(t->question);

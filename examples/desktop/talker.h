@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 typedef enum talker_event {
+    TALKER_OPENING, /* the model is read; text is "DONE of TOTAL MB" */
     TALKER_READY,   /* the model is open */
     TALKER_READING, /* of the prompt; text is "DONE of TOTAL tokens" */
     TALKER_PIECE,   /* of an answer: whole characters */
@@ -19,7 +20,7 @@ typedef struct talker talker;
 talker *talker_new(const char *model, void (*tell)(void *user, talker_event event, const char *text),
                    void *user);
 void talker_ask(talker *t, const char *question); /* while no answer is being made */
-void talker_cancel(talker *t);                    /* the answer, within a token or a batch of the prompt */
+void talker_cancel(talker *t);                    /* the answer, or what is read of the prompt: at once */
 void talker_free(talker *t);                      /* cancels, and waits for the thread */
 
 #endif

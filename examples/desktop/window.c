@@ -38,6 +38,12 @@ static gboolean on_news(gpointer data) {
     news *n = data;
     window *w = n->w;
     switch (n->event) {
+    case TALKER_OPENING: {
+        char *line = g_strdup_printf("Opening the model: %s", n->text);
+        gtk_label_set_text(GTK_LABEL(w->status), line);
+        g_free(line);
+        break;
+    }
     case TALKER_READY:
         w->ready = TRUE;
         set_answering(w, FALSE);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/clock.h"
 #include "../text/utf8.h"
 #include "api.h"
 
@@ -270,6 +271,7 @@ tern_status tern_chat_continue(tern_chat *chat, const int32_t *answer, size_t n_
                                tern_chat_prompt *prompt, tern_error *err) {
     if (!chat || !prompt || (!answer && n_answer)) return tn_api_null(err, __func__);
     const size_t seen_from = chat->first ? chat->first : is_system(chat, 0);
+    const double start = tn_clock_s();
     *prompt = (tern_chat_prompt){0};
     tern_status status = fit(chat, n_answer, err);
     if (!status && n_answer) status = append_ids(chat, answer, n_answer, err);
@@ -277,7 +279,9 @@ tern_status tern_chat_continue(tern_chat *chat, const int32_t *answer, size_t n_
     prompt->ids = chat->ids;
     prompt->n_ids = chat->n_ids;
     prompt->n_dropped = chat->first > seen_from ? chat->first - seen_from : 0;
-    return tern_session_sync(chat->session, chat->ids, chat->n_ids, 1, &prompt->n_reused, err);
+    status = tern_session_sync(chat->session, chat->ids, chat->n_ids, 1, &prompt->n_reused, err);
+    prompt->seconds = tn_clock_s() - start;
+    return status;
 }
 
 tern_status tern_chat_begin(tern_chat *chat, tern_chat_prompt *prompt, tern_error *err) {

@@ -4,12 +4,13 @@
 #include "../text/schema.h"
 #include "api.h"
 
-_Static_assert((int)TERN_STOP_FULL == (int)TN_STOP_FULL, "stop reasons agree");
+_Static_assert((int)TERN_STOP_COMPLETE == (int)TN_STOP_COMPLETE, "stop reasons agree");
 _Static_assert((int)TERN_DRAFT_OUTPUTS == (int)TN_MAX_DRAFT + 1, "a row for each drafted token and one");
 
 _Static_assert(sizeof(tern_logprob) == sizeof(tn_logprob), "log-probabilities agree");
 
 struct tern_generator {
+    const tern_model *model;
     tn_generator *g;
     tn_constraint *constraint; /* NULL: none */
 };
@@ -109,6 +110,7 @@ tern_status tern_generator_new(tern_session *session, const tern_generator_optio
     tern_generator *generator = calloc(1, sizeof *generator);
     if (!generator)
         return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot generate", NULL, "out of memory"), &e);
+    generator->model = session->model;
     const tn_status s = make(generator, session, &o, prompt, n_prompt, &e);
     if (s) {
         tern_generator_free(generator);
@@ -131,17 +133,18 @@ tern_status tern_generator_next(tern_generator *generator, const char **text, si
     tn_error e = {0};
     tn_stop reason;
     tn_status s = tn_generator_next(generator->g, text, n, &reason, &e);
+    s = tn_api_computed(generator->model, s, &e);
+    if (s) *n = 0;
     *stop = (tern_stop_reason)reason;
     return tn_api_give(err, s, &e);
 }
 
-void tern_generator_drafts(const tern_generator *generator, uint64_t *n_evaluated, uint64_t *n_right) {
-    tn_generator_drafts(generator->g, n_evaluated, n_right);
+void tern_generator_result(const tern_generator *generator, tern_generated *result) {
+    const tn_generated r = tn_generator_result(generator->g);
+    *result =
+        (tern_generated){(tern_stop_reason)r.stop, r.n_tokens, r.n_guessed, r.n_right, r.first_s, r.seconds};
 }
 
-uint64_t tern_generator_n_tokens(const tern_generator *generator) {
-    return tn_generator_n_tokens(generator->g);
-}
 int32_t tern_generator_token(const tern_generator *generator) {
     return tn_generator_token(generator->g);
 }

@@ -48,24 +48,34 @@ static void copy_texts(tern_model *model) {
         tn_escape(model->samplers, sizeof model->samplers, name.ptr, name.len);
 }
 
-tern_status tern_model_open(const char *path, const tern_model_options *options, tern_model **out,
-                            tern_error *err) {
-    if (out) *out = NULL;
-    if (!path || !out) return tn_api_null(err, __func__);
+void tern_source_defaults(tern_source *source) {
+    *source = (tern_source){.size = sizeof *source, .fd = -1};
+}
+
+static tn_status open_parts(tern_model *model, const tn_fmap_source *source, const tern_model_options *o,
+                            tn_error *e) {
+    const tn_model_options inner = {
+        .level = (tn_open_level)o->level, .arch_file = o->arch_file, .warn = o->warn, .user = o->user};
+    tn_status s = tn_model_open_source(source, &inner, &model->m, e);
+    if (!s && o->level != TERN_OPEN_METADATA) s = open_tokenizer(model, o->pre_tokenizer, e);
+    if (!s && o->level == TERN_OPEN_VOCAB && !model->tok)
+        s = tn_fail(e, TN_ERR_FORMAT, "cannot open model", source->path,
+                    "the file has no vocabulary (key 'tokenizer.ggml.model')");
+    if (!s && o->preload) s = tn_file_preload(model->m->file, o->progress, o->user, e);
+    return s;
+}
+
+static tern_status open_model(const tn_fmap_source *source, const tern_model_options *options,
+                              tern_model **out, tern_error *err) {
     tern_model_options o;
     tn_error e = {0};
     tern_model_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
     tern_model *model = calloc(1, sizeof *model);
     if (!model)
-        return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot open model", path, "out of memory"), &e);
-    const tn_model_options inner = {
-        .level = (tn_open_level)o.level, .arch_file = o.arch_file, .warn = o.warn, .user = o.user};
-    tn_status s = tn_model_open(path, &inner, &model->m, &e);
-    if (!s && o.level != TERN_OPEN_METADATA) s = open_tokenizer(model, o.pre_tokenizer, &e);
-    if (!s && o.level == TERN_OPEN_VOCAB && !model->tok)
-        s = tn_fail(&e, TN_ERR_FORMAT, "cannot open model", path,
-                    "the file has no vocabulary (key 'tokenizer.ggml.model')");
+        return tn_api_give(
+            err, tn_fail(&e, TN_ERR_MEMORY, "cannot open model", source->path, "out of memory"), &e);
+    const tn_status s = open_parts(model, source, &o, &e);
     if (s) {
         tern_model_close(model);
         return tn_api_give(err, s, &e);
@@ -73,6 +83,35 @@ tern_status tern_model_open(const char *path, const tern_model_options *options,
     copy_texts(model);
     *out = model;
     return TERN_OK;
+}
+
+tern_status tern_model_open(const char *path, const tern_model_options *options, tern_model **out,
+                            tern_error *err) {
+    if (out) *out = NULL;
+    if (!path || !out) return tn_api_null(err, __func__);
+    const tn_fmap_source source = tn_fmap_path(path);
+    return open_model(&source, options, out, err);
+}
+
+tern_status tern_model_open_source(const tern_source *source, const tern_model_options *options,
+                                   tern_model **out, tern_error *err) {
+    if (out) *out = NULL;
+    if (!source || !out) return tn_api_null(err, __func__);
+    tern_source o;
+    tn_error e = {0};
+    char name[32] = "memory";
+    tern_source_defaults(&o);
+    tn_api_merge(&o, sizeof o, source);
+    if (!o.path && !o.data && o.fd < 0) return tn_api_null(err, __func__);
+    if (!o.data) snprintf(name, sizeof name, "descriptor %d", o.fd);
+    const tn_fmap_source inner = {o.path ? o.path : name, o.fd, o.offset, o.data, o.n_bytes};
+    const bool part = o.offset || o.n_bytes;
+    if ((o.data && (o.fd >= 0 || o.offset)) || (tn_fmap_is_path(&inner) && part))
+        return tn_api_give(err,
+                           tn_fail(&e, TN_ERR_ARG, "cannot open model", inner.path,
+                                   "expected a path, a part of a descriptor's file, or memory"),
+                           &e);
+    return open_model(&inner, options, out, err);
 }
 
 void tern_model_close(tern_model *model) {

@@ -34,6 +34,9 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
     tern_session_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
     const tn_hparams *h = &model->m->hparams;
+    if (!o.allocator.alloc != !o.allocator.free)
+        return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
+                       "an allocator needs both functions, or neither");
     if (!h->n_layers)
         return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
                        "the model was not opened whole");
@@ -52,6 +55,8 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
                              .n_vocab = h->n_vocab,
                              .kv = (tn_kv_type)o.kv,
                              .pin = o.pin,
+                             .parallel = {o.parallel, o.parallel_user},
+                             .allocator = {o.allocator.alloc, o.allocator.free, o.allocator.user},
                              .progress = o.progress,
                              .user = o.user};
     if (c->n_outputs > c->n_batch) c->n_outputs = c->n_batch;
@@ -130,6 +135,23 @@ tern_status tern_session_new(const tern_model *model, const tern_session_options
     return TERN_OK;
 }
 
+tern_status tern_session_fork(const tern_session *session, tern_session **out, tern_error *err) {
+    if (out) *out = NULL;
+    if (!session || !out) return tn_api_null(err, __func__);
+    tn_error e = {0};
+    tern_session *fork = malloc(sizeof *fork);
+    if (!fork)
+        return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot fork the session", NULL, "out of memory"),
+                           &e);
+    *fork = *session;
+    const tn_status s = tn_session_fork(session->s, &fork->s, &e);
+    if (s)
+        free(fork);
+    else
+        *out = fork;
+    return tn_api_give(err, s, &e);
+}
+
 void tern_session_free(tern_session *session) {
     if (!session) return;
     tn_session_free(session->s);
@@ -154,9 +176,9 @@ const int32_t *tern_session_tokens(const tern_session *session) {
 }
 
 /* Where the numbers are at fault, the file is: name it. */
-static tern_status give_computed(const tern_session *session, tern_error *err, tn_status s,
-                                 const tn_error *e) {
+static tern_status give_computed(const tern_session *session, tern_error *err, tn_status s, tn_error *e) {
     tn_error named = {0};
+    s = tn_api_computed(session->model, s, e);
     if (s != TN_ERR_NUMERIC) return tn_api_give(err, s, e);
     const char *why = strrchr(e->message, ':');
     return tn_api_give(err,
@@ -180,6 +202,13 @@ tern_status tern_session_sync(tern_session *session, const int32_t *ids, size_t 
     const tn_status s = tn_session_sync(session->s, ids, n, n_outputs, &kept, &e);
     if (reused) *reused = kept;
     return give_computed(session, err, s, &e);
+}
+
+void tern_session_cancel(tern_session *session) {
+    if (session) tn_session_cancel(session->s, true);
+}
+void tern_session_resume(tern_session *session) {
+    if (session) tn_session_cancel(session->s, false);
 }
 
 const float *tern_session_logits(const tern_session *session, uint32_t i) {

@@ -3,16 +3,14 @@
  *   | header | pad to 64 | allocation | pad | allocation | ... free ... |
  *
  * An allocation that is large beside a chunk gets one of its own behind the head, so the head's room is not
- * lost. calloc gives zeroed memory, and for large chunks does so without touching the pages. */
+ * lost. calloc gives zeroed memory, and for large chunks does so without touching the pages; a host's memory is
+ * cleared. */
 #include "arena.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "checked.h"
 
 #define CHUNK_BYTES ((size_t)64 << 10)
 
@@ -24,8 +22,10 @@ struct tn_arena_chunk {
 static struct tn_arena_chunk *chunk_new(tn_arena *arena, size_t payload_bytes) {
     size_t bytes;
     if (__builtin_add_overflow(payload_bytes, sizeof(struct tn_arena_chunk) + 63, &bytes)) return NULL;
-    struct tn_arena_chunk *chunk = calloc(1, bytes);
+    const tn_allocator *a = &arena->allocator;
+    struct tn_arena_chunk *chunk = a->alloc ? tn_memory_take(a, bytes) : calloc(1, bytes);
     if (!chunk) return NULL;
+    if (a->alloc) memset(chunk, 0, bytes);
     chunk->free = (uint8_t *)(chunk + 1);
     chunk->end = (uint8_t *)chunk + bytes;
     arena->total_bytes += bytes;
@@ -71,25 +71,10 @@ char *tn_arena_strdup(tn_arena *arena, const char *text, size_t n) {
 void tn_arena_free(tn_arena *arena) {
     for (struct tn_arena_chunk *chunk = arena->head, *next; chunk; chunk = next) {
         next = chunk->next;
-        free(chunk);
+        if (arena->allocator.alloc)
+            tn_memory_give(&arena->allocator, chunk, (size_t)(chunk->end - (uint8_t *)chunk));
+        else
+            free(chunk);
     }
-    *arena = (tn_arena){0};
-}
-
-/* 0 when it does not fit. */
-static size_t whole_pages(size_t bytes) {
-    uint64_t rounded;
-    if (!tn_align_u64(bytes, (uint64_t)sysconf(_SC_PAGESIZE), &rounded) || rounded > SIZE_MAX) return 0;
-    return (size_t)rounded;
-}
-
-void *tn_reserve(size_t bytes) {
-    size_t size = whole_pages(bytes);
-    if (size == 0) return NULL;
-    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return base == MAP_FAILED ? NULL : base;
-}
-
-void tn_unreserve(void *base, size_t bytes) {
-    if (base) munmap(base, whole_pages(bytes));
+    *arena = (tn_arena){.allocator = arena->allocator};
 }

@@ -4,10 +4,13 @@
 
 #include <stddef.h>
 
+#include "memory.h"
+
 typedef struct tn_arena {
     struct tn_arena_chunk *head;
-    size_t total_bytes; /* taken from the system so far */
-} tn_arena;             /* all zero is an empty arena */
+    size_t total_bytes;     /* taken so far */
+    tn_allocator allocator; /* where from; without functions by calloc */
+} tn_arena;                 /* all zero is an empty arena */
 
 /* Returns n * size zeroed bytes aligned to 64 when n * size >= 64, else to 16; NULL when memory is out or the
  * product overflows. n * size == 0 gives a valid pointer. */
@@ -18,10 +21,5 @@ char *tn_arena_strdup(tn_arena *arena, const char *text, size_t n);
 
 /* Frees everything; the arena is empty and usable again. */
 void tn_arena_free(tn_arena *arena);
-
-/* Address space of `bytes` (rounded up to pages), zero-filled and backed by memory only as it is touched;
- * NULL when refused. Freed by tn_unreserve with the same size. */
-void *tn_reserve(size_t bytes);
-void tn_unreserve(void *base, size_t bytes);
 
 #endif

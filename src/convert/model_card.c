@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <yaml.h>
 
+#include "../../formats/yaml_doc.h"
 #include "../base/fmap.h"
 #include "convert_impl.h"
 #include "model_name.h"
@@ -125,16 +125,11 @@ static const char *front_matter(const tn_fmap *map, size_t *n) {
 
 static bool parse(tn_converter *c, const char *text, size_t n) {
     card k = {.c = c};
-    yaml_parser_t parser;
-    bool ok = false;
-    if (!yaml_parser_initialize(&parser)) return false;
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
-    if (yaml_parser_load(&parser, &k.doc)) {
-        k.root = yaml_document_get_root_node(&k.doc);
-        ok = k.root && k.root->type == YAML_MAPPING_NODE && write_card(&k);
-        yaml_document_delete(&k.doc);
-    }
-    yaml_parser_delete(&parser);
+    tn_yaml_problem problem;
+    if (!tn_yaml_load(text, n, &k.doc, &problem)) return false;
+    k.root = yaml_document_get_root_node(&k.doc);
+    const bool ok = k.root && k.root->type == YAML_MAPPING_NODE && write_card(&k);
+    yaml_document_delete(&k.doc);
     return ok;
 }
 

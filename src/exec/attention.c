@@ -68,35 +68,35 @@ static void prepare_head(const tn_task *t, float *dst, const float *src, const f
     if (norm && p->norm_last) norm_head(t, dst, dst, norm, head);
 }
 
-/* The cache of a KV head at the start of a chunk (offset from k or v). */
-static size_t chunk_offset(const tn_task *t, const tn_kv *kv, size_t head, uint32_t chunk) {
-    return (t->op->attention.latent ? 0 : head) * kv->head_stride +
-           (size_t)(chunk % (kv->capacity / TN_ATTN_CHUNK)) * TN_ATTN_CHUNK * kv->pos_stride;
+/* The part of a chunk's block to which k and v of a KV head are offsets. */
+static uint8_t *chunk_at(const tn_task *t, const tn_kv *kv, size_t head, uint32_t chunk) {
+    const tn_kv_blocks *blocks = &t->run->blocks[kv->kind];
+    return blocks->at[chunk % blocks->n] + (t->op->attention.latent ? 0 : head) * kv->head_stride;
 }
 
 static void store(const tn_task *t, const workspace *w, size_t head, size_t token) {
     const tn_attention_params *p = &t->op->attention;
     const tn_kv *kv = &t->run->kv[p->cache];
     const uint32_t pos = t->run->pos + (uint32_t)token;
-    const size_t at = chunk_offset(t, kv, head, pos / TN_ATTN_CHUNK) + pos % TN_ATTN_CHUNK * kv->pos_stride;
+    uint8_t *at = chunk_at(t, kv, head, pos / TN_ATTN_CHUNK) + pos % TN_ATTN_CHUNK * kv->pos_stride;
     tn_kv_store_fn *put = t->run->plan->kernels->kv_store[t->run->kv_type];
     prepare_head(t, w->head, in_row(t, 1, token), p->k_norm, head, token);
-    put(kv->k + at, w->head, p->head_dim);
-    if (!p->latent) put(kv->v + at, in_row(t, 2, token) + head * p->head_dim, p->head_dim);
+    put(at + kv->k, w->head, p->head_dim);
+    if (!p->latent) put(at + kv->v, in_row(t, 2, token) + head * p->head_dim, p->head_dim);
 }
 
 static tn_attn_args chunk_args(const tn_task *t, const workspace *w, size_t head, uint32_t chunk,
                                size_t n_q) {
     const tn_attention_params *p = &t->op->attention;
     const tn_kv *kv = &t->run->kv[p->cache];
-    const size_t at = chunk_offset(t, kv, head, chunk);
+    const uint8_t *at = chunk_at(t, kv, head, chunk);
     return (tn_attn_args){.q = w->q,
                           .q_stride = p->head_dim,
                           .n_q = n_q,
                           .lo = w->lo,
                           .hi = w->hi,
-                          .k = kv->k + at,
-                          .v = kv->v + at,
+                          .k = at + kv->k,
+                          .v = at + kv->v,
                           .kv_stride = kv->pos_stride,
                           .head_dim = p->head_dim,
                           .scale = p->scale,

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/arena.h"
 #include "../base/clock.h"
 #include "../base/memory.h"
 #include "pool.h"

@@ -29,7 +29,8 @@ struct tn_pool {
     bool stop;
     tn_pool_fn *fn;
     void *arg;
-    pthread_t threads[]; /* n_threads - 1 */
+    tn_parallel host;    /* where its threads are used */
+    pthread_t threads[]; /* else: n_threads - 1 */
 };
 
 typedef struct worker {
@@ -81,6 +82,10 @@ static void *work(void *arg) {
 }
 
 void tn_pool_run(tn_pool *pool, tn_pool_fn *fn, void *arg) {
+    if (pool->host.run) {
+        pool->host.run(pool->host.user, pool->n_threads, fn, arg);
+        return;
+    }
     pool->fn = fn;
     pool->arg = arg;
     pool->n_runs++;
@@ -114,11 +119,13 @@ static void pin_threads(tn_pool *pool) {
     free(list);
 }
 
-tn_status tn_pool_new(uint32_t n_threads, bool pin, tn_pool **out, tn_error *err) {
-    *out = NULL;
-    tn_pool *pool =
-        aligned_alloc(64, (sizeof *pool + (n_threads - 1) * sizeof(pthread_t) + 63) & ~(size_t)63);
-    if (!pool) return tn_fail(err, TN_ERR_MEMORY, "cannot start threads", NULL, "out of memory");
+/* A pool with room for so many threads; NULL when out of memory. */
+static tn_pool *pool_new(uint32_t n_threads, uint32_t n_started, tn_error *err) {
+    tn_pool *pool = aligned_alloc(64, (sizeof *pool + n_started * sizeof(pthread_t) + 63) & ~(size_t)63);
+    if (!pool) {
+        tn_fail(err, TN_ERR_MEMORY, "cannot start threads", NULL, "out of memory");
+        return NULL;
+    }
     atomic_init(&pool->arrived, 0);
     atomic_init(&pool->phase, 0);
     atomic_init(&pool->sleepers, 0);
@@ -128,6 +135,14 @@ tn_status tn_pool_new(uint32_t n_threads, bool pin, tn_pool **out, tn_error *err
     pool->n_started = 1;
     pool->n_runs = 0;
     pool->stop = false;
+    pool->host = (tn_parallel){0};
+    return pool;
+}
+
+tn_status tn_pool_new(uint32_t n_threads, bool pin, tn_pool **out, tn_error *err) {
+    tn_pool *pool = pool_new(n_threads, n_threads - 1, err);
+    *out = NULL;
+    if (!pool) return TN_ERR_MEMORY;
     pthread_mutex_lock(&pool->mutex);
     while (pool->n_started < n_threads && start(pool, pool->n_started)) pool->n_started++;
     pool->n_threads = pool->n_started;
@@ -143,11 +158,20 @@ tn_status tn_pool_new(uint32_t n_threads, bool pin, tn_pool **out, tn_error *err
     return TN_OK;
 }
 
+tn_status tn_pool_new_hosted(uint32_t n_threads, const tn_parallel *parallel, tn_pool **out, tn_error *err) {
+    *out = pool_new(n_threads, 0, err);
+    if (!*out) return TN_ERR_MEMORY;
+    (*out)->host = *parallel;
+    return TN_OK;
+}
+
 void tn_pool_free(tn_pool *pool) {
     if (!pool) return;
-    pool->stop = true;
-    tn_pool_barrier(pool);
-    for (uint32_t i = 1; i < pool->n_threads; i++) pthread_join(pool->threads[i - 1], NULL);
+    if (!pool->host.run) {
+        pool->stop = true;
+        tn_pool_barrier(pool);
+        for (uint32_t i = 1; i < pool->n_threads; i++) pthread_join(pool->threads[i - 1], NULL);
+    }
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);

@@ -67,16 +67,24 @@ static void run_step(tn_run *run, const tn_step_range *step, uint32_t thread) {
     if (run->observer) observe(&t);
 }
 
+/* All threads must leave behind the same step: one of them looks, and says before they meet which step that is. The number, and
+ * not a flag, since that thread may be through the next step before another has read what it said. */
 static void run_all(void *arg, uint32_t thread) {
     tn_run *run = arg;
     const tn_graph *g = run->plan->graph;
     for (int32_t s = 0; s < g->n_steps; s++) {
         if (rows_of(run, g->steps[s].rows) == 0) continue;
         run_step(run, &g->steps[s], thread);
-        if (s + 1 < g->n_steps) tn_pool_barrier(run->pool);
+        if (s + 1 == g->n_steps) return;
+        if (thread == 0 && atomic_load_explicit(run->cancelled, memory_order_relaxed))
+            atomic_store_explicit(&run->last_step, s, memory_order_relaxed);
+        tn_pool_barrier(run->pool);
+        if (atomic_load_explicit(&run->last_step, memory_order_relaxed) == s) return;
     }
 }
 
-void tn_run_program(tn_run *run) {
+bool tn_run_program(tn_run *run) {
+    atomic_init(&run->last_step, -1);
     tn_pool_run(run->pool, run_all, run);
+    return atomic_load_explicit(&run->last_step, memory_order_relaxed) < 0;
 }

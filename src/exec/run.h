@@ -5,17 +5,26 @@
 #ifndef TN_EXEC_RUN_H
 #define TN_EXEC_RUN_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "../plan/plan.h"
 #include "pool.h"
 
-/* One layer's cache. Position p of head h is at k + h * head_stride + (p % capacity) * pos_stride; capacity is a
- * multiple of TN_ATTN_CHUNK. */
+/* Caches keep their positions in blocks of TN_ATTN_CHUNK, those of all caches of a kind in one: position p is in block
+ * at[p / TN_ATTN_CHUNK % n]. */
+typedef enum tn_kv_kind { TN_KV_ALL, TN_KV_RING, TN_KV_KINDS } tn_kv_kind; /* of all positions, or the last */
+
+typedef struct tn_kv_blocks {
+    uint8_t *const *at;
+    uint32_t n;
+} tn_kv_blocks;
+
+/* One layer's cache: in its block, position p of head h is at k + h * head_stride + p % TN_ATTN_CHUNK * pos_stride. */
 typedef struct tn_kv {
-    uint8_t *k, *v;
+    size_t k, v;
     size_t head_stride, pos_stride;
-    uint32_t capacity;
+    tn_kv_kind kind;
 } tn_kv;
 
 typedef struct tn_task tn_task;
@@ -33,6 +42,7 @@ typedef struct tn_run {
     uint8_t *shared;       /* plan->shared_bytes, 64-byte aligned */
     uint8_t *private_base; /* one private area a thread */
     const tn_kv *kv;       /* one a cache of the graph */
+    tn_kv_blocks blocks[TN_KV_KINDS];
     tn_kv_type kv_type;
     float *const
         *rope; /* one table a rope of the graph: for each token n_pairs cosines, then n_pairs sines */
@@ -42,10 +52,13 @@ typedef struct tn_run {
     float *logits;                /* n_outputs rows */
     size_t logits_stride;         /* bytes */
     const tn_observer *observer;  /* NULL: none */
+    const atomic_bool *cancelled; /* looked at between steps */
+    atomic_int last_step;         /* set by tn_run_program: the one behind which all threads leave */
 } tn_run;
 
-/* Computes the batch: stores its keys and values, writes its logits. No allocation, no failure. */
-void tn_run_program(tn_run *run);
+/* Computes the batch: stores its keys and values, writes its logits. No allocation, no failure. False if it was cancelled: of the
+ * positions of the batch anything may then be in the cache. */
+bool tn_run_program(tn_run *run);
 
 /* ---- For the run functions (ops.c, attention.c, experts.c) --------------------------------------------------------------- */
 

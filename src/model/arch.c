@@ -205,22 +205,14 @@ tn_status tn_arch_parse(const char *text, size_t size, const char *label, tn_are
     tn_hash_start(&hash);
     tn_hash_add(&hash, text, size);
     *out = (tn_arch){.hash = tn_hash_value(&hash)};
-    yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser)) return tn_yaml_no_memory(&c);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
-    tn_status s;
-    const bool loaded = yaml_parser_load(&parser, &c.doc);
-    if (!loaded && !parser.problem) { /* every other failure has a text */
-        s = tn_yaml_no_memory(&c);
-    } else if (!loaded) {
+    tn_yaml_problem problem;
+    if (!tn_yaml_load(text, size, &c.doc, &problem)) {
+        if (!problem.text) return tn_yaml_no_memory(&c);
         char where[128];
-        snprintf(where, sizeof where, "%s:%zu:%zu", label, parser.problem_mark.line + 1,
-                 parser.problem_mark.column + 1);
-        s = tn_fail(err, TN_ERR_FORMAT, "bad architecture description", where, "%s", parser.problem);
-    } else {
-        s = parse_root(&c, yaml_document_get_root_node(&c.doc));
-        yaml_document_delete(&c.doc);
+        snprintf(where, sizeof where, "%s:%zu:%zu", label, problem.line, problem.column);
+        return tn_fail(err, TN_ERR_FORMAT, "bad architecture description", where, "%s", problem.text);
     }
-    yaml_parser_delete(&parser);
+    const tn_status s = parse_root(&c, yaml_document_get_root_node(&c.doc));
+    yaml_document_delete(&c.doc);
     return s;
 }

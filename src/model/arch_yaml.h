@@ -3,8 +3,7 @@
 #ifndef TN_MODEL_ARCH_YAML_H
 #define TN_MODEL_ARCH_YAML_H
 
-#include <yaml.h>
-
+#include "../../formats/yaml_doc.h"
 #include "arch.h"
 
 /* One parse: the YAML tree, where to report, where to allocate. */

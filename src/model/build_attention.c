@@ -40,7 +40,8 @@ static void add_yarn(tn_builder *b, const tn_step *step, tn_rope_config *rope) {
     const double first = truncate ? floor(from) : from, last = truncate ? ceil(to) : to,
                  end = 2.0 * rope->n_pairs - 1;
     rope->yarn = true;
-    rope->yarn_first = first > 0 ? first : 0;
+    /* A base just above 1 puts them anywhere, at infinity too. */
+    rope->yarn_first = first > 0 ? (first < end ? first : end) : 0;
     rope->yarn_last = last < end ? last : end;
     if (rope->yarn_first == rope->yarn_last) rope->yarn_last += 0.001;
 }
@@ -56,6 +57,21 @@ static void add_long_factors(tn_builder *b, const tn_step *step, tn_rope_config 
     b->g->long_above = above;
 }
 
+/* Sines of large angles are exact to 2^31 (fmath.h), which leaves two million positions for the fastest pair allowed. */
+static void check_speed(tn_builder *b, const tn_rope_config *rope) {
+    enum { FASTEST = 1024 };
+    const float *const lists[] = {rope->freq_factors, rope->long_factors};
+    const double fastest = (rope->theta < 1 ? 1 / rope->theta : 1) / rope->factor;
+    double least = 1;
+    for (size_t l = 0; l < 2; l++)
+        for (uint32_t i = 0; lists[l] && i < rope->n_pairs; i++)
+            if ((double)lists[l][i] < least) least = (double)lists[l][i];
+    if (b->status || fastest / least <= FASTEST) return;
+    tn_build_fail(b,
+                  "rotary base %g, factor %g and least factor %g of a pair turn by more than %d a position",
+                  rope->theta, rope->factor, least, FASTEST);
+}
+
 tn_rope_config tn_build_rope(tn_builder *b, const tn_step *step) {
     tn_rope_config rope = {
         .halves = step->rope_pairs == TN_ROPE_HALVES, .factor = 1, .theta = 1, .magnitude = 1};
@@ -68,6 +84,7 @@ tn_rope_config tn_build_rope(tn_builder *b, const tn_step *step) {
         tn_build_fail(b, "rotary base, factor and magnitude must be above 0");
     if (step->long_above) add_long_factors(b, step, &rope);
     if (step->yarn_original) add_yarn(b, step, &rope);
+    check_speed(b, &rope);
     return rope;
 }
 

@@ -18,9 +18,10 @@ static tn_status copy_arch_name(tn_model *m, tn_error *err) {
                : tn_fail(err, TN_ERR_MEMORY, "cannot open model", tn_file_path(m->file), "out of memory");
 }
 
-static tn_status open_parts(tn_model *m, const char *path, const tn_model_options *options, tn_error *err) {
+static tn_status open_parts(tn_model *m, const tn_fmap_source *source, const tn_model_options *options,
+                            tn_error *err) {
     tn_status s;
-    if ((s = tn_file_open(path, &m->file, err)) || (s = copy_arch_name(m, err))) return s;
+    if ((s = tn_file_open_source(source, &m->file, err)) || (s = copy_arch_name(m, err))) return s;
     if (options->level == TN_OPEN_METADATA) return TN_OK;
     if (options->level == TN_OPEN_VOCAB) return tn_vocab_read(m->file, &m->arena, &m->vocab, err);
     if ((s = tn_model_find_arch(m, options->arch_file, err)) ||
@@ -30,17 +31,23 @@ static tn_status open_parts(tn_model *m, const char *path, const tn_model_option
     return tn_model_build_graphs(m, err);
 }
 
-tn_status tn_model_open(const char *path, const tn_model_options *options, tn_model **out, tn_error *err) {
+tn_status tn_model_open_source(const tn_fmap_source *source, const tn_model_options *options, tn_model **out,
+                               tn_error *err) {
     *out = NULL;
     tn_model *m = calloc(1, sizeof *m);
-    if (!m) return tn_fail(err, TN_ERR_MEMORY, "cannot open model", path, "out of memory");
-    tn_status s = open_parts(m, path, options, err);
+    if (!m) return tn_fail(err, TN_ERR_MEMORY, "cannot open model", source->path, "out of memory");
+    tn_status s = open_parts(m, source, options, err);
     if (s) {
         tn_model_close(m);
         return s;
     }
     *out = m;
     return TN_OK;
+}
+
+tn_status tn_model_open(const char *path, const tn_model_options *options, tn_model **out, tn_error *err) {
+    const tn_fmap_source source = tn_fmap_path(path);
+    return tn_model_open_source(&source, options, out, err);
 }
 
 void tn_model_close(tn_model *m) {

@@ -53,6 +53,8 @@ typedef struct tn_model {
 } tn_model;
 
 /* On failure *out is NULL. */
+tn_status tn_model_open_source(const tn_fmap_source *source, const tn_model_options *options, tn_model **out,
+                               tn_error *err);
 tn_status tn_model_open(const char *path, const tn_model_options *options, tn_model **out, tn_error *err);
 void tn_model_close(tn_model *model); /* NULL is fine */
 

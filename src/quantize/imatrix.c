@@ -43,6 +43,9 @@ static tn_status set_means(const tn_imatrix *m, const char *name, float *out, co
             return BAD(m, "'%.80s': value %" PRIu64 " is %g, expected a finite number of at least 0", name, i,
                        (double)sum);
         out[i] = count > 0 ? sum / count : 1;
+        if (!isfinite(out[i])) /* the counts of the newer form are floats */
+            return BAD(m, "'%.80s': value %" PRIu64 " is %g for a count of %g, expected a finite mean", name,
+                       i, (double)sum, (double)count);
     }
     return TN_OK;
 }
@@ -135,6 +138,16 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
 }
 
+/* Sorts the entries by name, each of which is there once. */
+static tn_status sort_entries(tn_imatrix *m, tn_error *err) {
+    if (m->n_entries == 0) return BAD(m, "holds no importances");
+    qsort(m->entries, m->n_entries, sizeof *m->entries, compare_names);
+    for (uint64_t i = 1; i < m->n_entries; i++)
+        if (compare_names(&m->entries[i - 1], &m->entries[i]) == 0)
+            return BAD(m, "'%.80s' is there twice", m->entries[i].name);
+    return TN_OK;
+}
+
 tn_status tn_imatrix_open(const char *path, tn_imatrix **out, tn_error *err) {
     *out = NULL;
     tn_fmap map;
@@ -149,12 +162,11 @@ tn_status tn_imatrix_open(const char *path, tn_imatrix **out, tn_error *err) {
         s = gguf ? read_gguf(m, err) : read_dat(m, &map, err);
     }
     tn_fmap_close(&map);
-    if (s == TN_OK && m->n_entries == 0) s = BAD(m, "holds no importances");
+    if (s == TN_OK) s = sort_entries(m, err);
     if (s != TN_OK) {
         tn_imatrix_close(m);
         return s;
     }
-    qsort(m->entries, m->n_entries, sizeof *m->entries, compare_names);
     *out = m;
     return TN_OK;
 }

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
+#include "../../formats/yaml_doc.h"
 #include "../base/fmap.h"
 #include "mixes.h"
 #include "quantize.h"
@@ -313,24 +313,16 @@ static tn_status read_recipe(source *c, const yaml_node_t *map, const tn_recipe 
 
 static tn_status parse(source *c, const char *text, size_t size,
                        tn_status (*read)(source *c, const yaml_node_t *root, void *arg), void *arg) {
-    yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser)) return no_memory(c);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
-    tn_status s;
-    const bool loaded = yaml_parser_load(&parser, &c->doc);
-    if (!loaded && !parser.problem) { /* every other failure has a text */
-        s = no_memory(c);
-    } else if (!loaded) {
+    tn_yaml_problem problem;
+    if (!tn_yaml_load(text, size, &c->doc, &problem)) {
+        if (!problem.text) return no_memory(c);
         char where[160];
-        snprintf(where, sizeof where, "%.100s:%zu:%zu", c->label, parser.problem_mark.line + 1,
-                 parser.problem_mark.column + 1);
-        s = tn_fail(c->err, TN_ERR_FORMAT, "bad recipe", where, "%s", parser.problem);
-    } else {
-        const yaml_node_t *root = yaml_document_get_root_node(&c->doc);
-        s = root ? read(c, root, arg) : bad(c, NULL, "the recipe is empty", NULL);
-        yaml_document_delete(&c->doc);
+        snprintf(where, sizeof where, "%.100s:%zu:%zu", c->label, problem.line, problem.column);
+        return tn_fail(c->err, TN_ERR_FORMAT, "bad recipe", where, "%s", problem.text);
     }
-    yaml_parser_delete(&parser);
+    const yaml_node_t *root = yaml_document_get_root_node(&c->doc);
+    const tn_status s = root ? read(c, root, arg) : bad(c, NULL, "the recipe is empty", NULL);
+    yaml_document_delete(&c->doc);
     return s;
 }
 

@@ -5,11 +5,33 @@
 
 #include "recipe.h"
 
+/* A text of the YAML library's, which is UTF-8, in double quotes: what is no plain ASCII by its number, since white space and line
+ * breaks of other kinds would be read as something else. */
+static void print_quoted(FILE *f, const char *text) {
+    fputc('"', f);
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        unsigned n_more = *at < 0xC0 ? 0 : *at < 0xE0 ? 1 : *at < 0xF0 ? 2 : 3;
+        uint32_t c = n_more ? *at & (0x3Fu >> n_more) : *at;
+        for (; n_more > 0 && at[1]; n_more--) c = c << 6 | (*++at & 0x3F);
+        if (c >= 0x20 && c < 0x7F)
+            fprintf(f, "%s%c", c == '"' || c == '\\' ? "\\" : "", (int)c);
+        else
+            fprintf(f, "\\U%08" PRIX32, c);
+    }
+    fputc('"', f);
+}
+
 static void print_rule(FILE *f, const tn_rule *rule) {
     fputs("  - {tensors: [", f);
-    for (size_t i = 0; i < rule->n_patterns; i++) fprintf(f, "%s\"%s\"", i ? ", " : "", rule->patterns[i]);
+    for (size_t i = 0; i < rule->n_patterns; i++) {
+        if (i) fputs(", ", f);
+        print_quoted(f, rule->patterns[i]);
+    }
     fputs("]", f);
-    if (rule->layers_text) fprintf(f, ", layers: \"%s\"", rule->layers_text);
+    if (rule->layers_text) {
+        fputs(", layers: ", f);
+        print_quoted(f, rule->layers_text);
+    }
     if (rule->imatrix >= 0) fprintf(f, ", imatrix: %s", rule->imatrix ? "true" : "false");
     if (rule->min_gqa) fprintf(f, ", min_gqa: %" PRIu32, rule->min_gqa);
     if (rule->experts) fprintf(f, ", experts: %" PRIu32, rule->experts);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../../kernels/kernels.h"
+#include "../base/memory.h"
 #include "../exec/pool.h"
 #include "quantize.h"
 

@@ -15,13 +15,15 @@ struct tn_generator {
     char *text; /* made but not yet given out: what may be the start of a stop string waits here */
     size_t n_text, cap_text, n_given;
     uint64_t n_tokens;
-    int32_t last; /* -1 before the first */
-    bool pending; /* the last token is not part of the session yet, but for a draft that guessed it */
-    uint32_t row; /* of logits, from which the next token is picked */
+    int32_t last;      /* -1 before the first */
+    bool pending;      /* the last token is not part of the session yet, but for a draft that guessed it */
+    uint32_t n_before; /* tokens before it, which a cancelled evaluation may have left the session without */
+    uint32_t row;      /* of logits, from which the next token is picked */
     tn_speculation speculation;
     uint32_t n_ahead,
         n_taken; /* drafted tokens that the last evaluation put into the session; of those, now text */
     tn_stop stopped;
+    double first_s, seconds;
     tn_logprob *logprobs; /* NULL, or config.n_logprobs + 1 */
 };
 
@@ -151,10 +153,10 @@ static tn_status finish(tn_generator *g, tn_stop stop, const char **text, size_t
                         tn_error *err) {
     if (!reserve(g, 16)) return out_of_memory(err);
     take_back(g);
-    if (stop != TN_STOP_STRING) {
+    /* Of a character that was cut with the text the end may yet come, when it goes on (n_begun): it is not begun. */
+    if (stop == TN_STOP_END || stop == TN_STOP_COMPLETE)
         g->n_text += tn_stream_flush(&g->stream, g->text + g->n_text);
-        if (cut_at_stop(g)) stop = TN_STOP_STRING;
-    }
+    if (stop != TN_STOP_STRING && cut_at_stop(g)) stop = TN_STOP_STRING;
     *text = g->text;
     *n = g->n_given = g->n_text;
     *out = g->stopped = stop;
@@ -182,16 +184,30 @@ static uint32_t most_ahead(const tn_generator *g) {
     return most < TN_MAX_DRAFT ? (uint32_t)most : TN_MAX_DRAFT;
 }
 
-/* Evaluates the last token, and behind it as many drafted ones as pay. */
-static tn_status evaluate(tn_generator *g, tn_error *err) {
-    int32_t ids[1 + TN_MAX_DRAFT] = {g->last};
+/* Drafts what may come behind the last token; the smaller model is cancelled with the session. */
+static uint32_t draft(tn_generator *g) {
     tn_session_note(g->session, g->last);
     const uint32_t most = most_ahead(g);
-    const uint32_t n = most ? tn_speculation_draft(&g->speculation, tn_session_tokens(g->session),
-                                                   tn_session_position(g->session) + 1, most)
-                            : 0;
-    memcpy(ids + 1, g->speculation.draft, n * sizeof *ids);
+    if (!most) return 0;
+    if (g->config.draft) tn_session_obey(g->config.draft, g->session);
+    const uint32_t n = tn_speculation_draft(&g->speculation, tn_session_tokens(g->session),
+                                            tn_session_position(g->session) + 1, most);
+    if (g->config.draft) tn_session_obey(g->config.draft, g->config.draft);
+    return n;
+}
+
+/* Evaluates the last token, and behind it as many drafted ones as pay. */
+static tn_status evaluate(tn_generator *g, tn_error *err) {
     const uint32_t position = tn_session_position(g->session);
+    if (position < g->n_before) { /* an evaluation failed that had made the sequence a long one */
+        const int32_t *lost = tn_session_tokens(g->session) + position;
+        const tn_status failed = tn_session_eval(g->session, lost, g->n_before - position, 1, err);
+        return failed ? failed : evaluate(g, err);
+    }
+    g->n_before = position;
+    const uint32_t n = draft(g);
+    int32_t ids[1 + TN_MAX_DRAFT] = {g->last};
+    memcpy(ids + 1, g->speculation.draft, n * sizeof *ids);
     const double start = tn_clock_s();
     tn_status s = tn_session_eval(g->session, ids, n + 1, n + 1, err);
     if (!s) tn_speculation_timed(&g->speculation, n, tn_clock_s() - start);
@@ -232,13 +248,13 @@ static bool is_complete(const tn_generator *g) {
     return g->config.constraint && tn_constraint_is_complete(g->config.constraint);
 }
 
-tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_stop *stop, tn_error *err) {
-    *text = "", *n = 0, *stop = g->stopped;
-    drop_given(g);
-    if (g->stopped) return TN_OK;
+static tn_status next(tn_generator *g, const char **text, size_t *n, tn_stop *stop, tn_error *err) {
+    if (tn_session_is_cancelled(g->session))
+        return tn_fail(err, TN_ERR_CANCELLED, "cancelled", NULL, "after %llu generated tokens",
+                       (unsigned long long)g->n_tokens);
     tn_status s;
     int32_t token;
-    if (is_complete(g)) return finish(g, TN_STOP_END, text, n, stop, err);
+    if (is_complete(g)) return finish(g, TN_STOP_COMPLETE, text, n, stop, err);
     if (g->n_tokens >= g->config.max_tokens) return finish(g, TN_STOP_LIMIT, text, n, stop, err);
     if (g->pending) {
         const uint32_t position = tn_session_position(g->session) - (g->n_ahead - g->n_taken);
@@ -257,7 +273,7 @@ tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_st
     g->n_tokens++;
     g->n_text += tn_stream_push(g->tok, &g->stream, token, g->config.special, g->text + g->n_text);
     if (cut_at_stop(g)) return finish(g, TN_STOP_STRING, text, n, stop, err);
-    if (is_complete(g)) return finish(g, TN_STOP_END, text, n, stop, err);
+    if (is_complete(g)) return finish(g, TN_STOP_COMPLETE, text, n, stop, err);
     if (g->n_tokens >= g->config.max_tokens) return finish(g, TN_STOP_LIMIT, text, n, stop, err);
     g->n_given = g->n_text - held_back(g);
     *text = g->text ? g->text : "";
@@ -265,12 +281,25 @@ tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_st
     return TN_OK;
 }
 
-void tn_generator_drafts(const tn_generator *g, uint64_t *n_evaluated, uint64_t *n_right) {
-    *n_evaluated = g->speculation.n_evaluated;
-    *n_right = g->speculation.n_right;
+tn_status tn_generator_next(tn_generator *g, const char **text, size_t *n, tn_stop *stop, tn_error *err) {
+    *text = "", *n = 0, *stop = g->stopped;
+    drop_given(g);
+    if (g->stopped) return TN_OK;
+    const double start = tn_clock_s();
+    const tn_status s = next(g, text, n, stop, err);
+    const double taken = tn_clock_s() - start;
+    g->seconds += taken;
+    if (!s && g->first_s == 0) g->first_s = taken;
+    return s;
 }
-uint64_t tn_generator_n_tokens(const tn_generator *g) {
-    return g->n_tokens;
+
+tn_generated tn_generator_result(const tn_generator *g) {
+    return (tn_generated){.stop = g->stopped,
+                          .n_tokens = g->n_tokens,
+                          .n_guessed = g->speculation.n_evaluated,
+                          .n_right = g->speculation.n_right,
+                          .first_s = g->first_s,
+                          .seconds = g->seconds};
 }
 int32_t tn_generator_token(const tn_generator *g) {
     return g->last;

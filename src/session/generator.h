@@ -14,7 +14,21 @@
 
 typedef struct tn_generator tn_generator;
 
-typedef enum tn_stop { TN_STOP_NONE, TN_STOP_END, TN_STOP_STRING, TN_STOP_LIMIT, TN_STOP_FULL } tn_stop;
+typedef enum tn_stop {
+    TN_STOP_NONE,
+    TN_STOP_END,
+    TN_STOP_STRING,
+    TN_STOP_LIMIT,
+    TN_STOP_FULL,
+    TN_STOP_COMPLETE
+} tn_stop;
+
+typedef struct tn_generated {
+    tn_stop stop;
+    uint64_t n_tokens, n_guessed,
+        n_right;             /* n_guessed: evaluated as drafts; n_right: those of them that became text */
+    double first_s, seconds; /* in the call that made the first token; in all calls */
+} tn_generated;
 
 typedef struct tn_generator_config {
     tn_sampler_params sampling;
@@ -22,7 +36,8 @@ typedef struct tn_generator_config {
     const char *const *stop; /* n_stop strings, copied; none may be empty */
     size_t n_stop;
     bool ignore_end, special;
-    size_t n_begun; /* the last tokens of the prompt that are the beginning of the text: shown, and met by the constraint */
+    size_t
+        n_begun; /* the last tokens of the prompt that are the beginning of the text: shown, and met by the constraint */
     tn_constraint *constraint; /* NULL: none; at its start, and must outlive the generator */
     uint32_t n_logprobs;       /* of how many tokens beside the one made; meant if want_logprobs */
     bool want_logprobs;
@@ -40,11 +55,8 @@ void tn_generator_free(tn_generator *generator); /* NULL is fine */
 tn_status tn_generator_next(tn_generator *generator, const char **text, size_t *n, tn_stop *stop,
                             tn_error *err);
 
-/* Drafted tokens that were evaluated, and those of them that became text. */
-void tn_generator_drafts(const tn_generator *generator, uint64_t *n_evaluated, uint64_t *n_right);
-
-uint64_t tn_generator_n_tokens(const tn_generator *generator);
-int32_t tn_generator_token(const tn_generator *generator); /* the last one made, -1 before */
+tn_generated tn_generator_result(const tn_generator *generator); /* so far */
+int32_t tn_generator_token(const tn_generator *generator);       /* the last one made, -1 before */
 
 /* *n of them: of the last token made, then of the n_logprobs likeliest; NULL before the first or if not wanted. */
 const tn_logprob *tn_generator_logprobs(const tn_generator *generator, size_t *n);

@@ -7,23 +7,19 @@
 #include <stdint.h>
 
 #include "../base/arena.h"
-#include "../base/status.h"
 #include "../graph/graph.h"
 
-typedef struct tn_rope_tables {
-    float **tables; /* for each token n_pairs cosines, then n_pairs sines */
-    double **
-        frequencies; /* radians a position (tn_rope_config says how), n_pairs; then n_pairs for long sequences */
-} tn_rope_tables;
+/* For each rope of the graph, radians a position (tn_rope_config says how): n_pairs, then n_pairs for long sequences. NULL when out of
+ * memory. */
+double **tn_rope_frequencies(const tn_graph *graph, tn_arena *arena);
 
+/* One table a rope, for batches of up to n_batch tokens: for each token n_pairs cosines, then n_pairs sines. They stand in
+ * tn_rope_tables_bytes of memory, on 64 bytes, behind the pointers to them. */
 size_t tn_rope_tables_bytes(const tn_graph *graph, uint32_t n_batch);
-
-/* For batches of up to n_batch tokens. memory: tn_rope_tables_bytes, 64-byte aligned, borrowed. */
-tn_status tn_rope_tables_init(tn_rope_tables *out, const tn_graph *graph, uint32_t n_batch, uint8_t *memory,
-                              tn_arena *arena, tn_error *err);
+float **tn_rope_tables_place(const tn_graph *graph, uint32_t n_batch, uint8_t *memory);
 
 /* Fills every table for positions pos..pos + n - 1, of a sequence that counts as long or does not. */
-void tn_rope_tables_fill(const tn_rope_tables *rope, const tn_graph *graph, uint32_t pos, uint32_t n,
-                         bool is_long);
+void tn_rope_tables_fill(float *const *tables, double *const *frequencies, const tn_graph *graph,
+                         uint32_t pos, uint32_t n, bool is_long);
 
 #endif

@@ -4,85 +4,44 @@
 #include "../base/checked.h"
 #include "session_impl.h"
 
-static uint32_t whole_chunks(uint64_t n) {
-    return (uint32_t)((n + TN_ATTN_CHUNK - 1) / TN_ATTN_CHUNK * TN_ATTN_CHUNK);
-}
-
-static uint32_t largest_window(const tn_graph *graph) {
-    uint32_t window = 0;
-    for (uint32_t i = 0; i < graph->n_caches; i++)
-        if (graph->caches[i].window > window) window = graph->caches[i].window;
-    return window;
-}
-
-/* All rings are as long as the largest window asks for, so that they can be taken back equally far. */
-static uint32_t capacity(const tn_session *s, const tn_cache_shape *shape) {
-    const uint64_t ring = (uint64_t)largest_window(s->graph) + s->config.n_batch + TN_RING_MARGIN;
-    return whole_chunks(shape->window && ring < s->config.n_ctx ? ring : s->config.n_ctx);
-}
-
-/* Bytes of one position of a head. */
-static size_t row_bytes(const tn_cache_shape *shape, const tn_session_config *c) {
-    return tn_dtype_row_bytes(tn_kv_dtype(c->kv), shape->head_dim);
-}
-
-/* Sizes of one cache's k (v, if it has one of its own, is the same); false on overflow. */
-static bool cache_bytes(const tn_session *s, const tn_cache_shape *shape, uint64_t *head_bytes,
-                        uint64_t *bytes) {
-    return tn_mul_u64(capacity(s, shape), row_bytes(shape, &s->config), head_bytes) &&
-           tn_mul_u64(*head_bytes, shape->n_kv_heads, bytes) && *bytes < SIZE_MAX / 8;
-}
-
 static tn_status too_large(tn_error *err) {
     return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL, "the sizes exceed the address space");
 }
 
-/* Whether every head fills whole blocks of the cache's type. */
-static tn_status check_heads(const tn_graph *graph, tn_kv_type kv, tn_error *err) {
-    const tn_dtype_info *type = &tn_dtypes[tn_kv_dtype(kv)];
-    for (uint32_t i = 0; i < graph->n_caches; i++)
-        if (graph->caches[i].head_dim % type->block_elems)
-            return tn_fail(
-                err, TN_ERR_ARG, "cannot make the session", NULL,
-                "a cache of %s needs heads of a multiple of %u elements, the model's have %u: use f16",
-                type->name, (unsigned)type->block_elems, graph->caches[i].head_dim);
-    return TN_OK;
+static tn_status out_of_memory(tn_error *err) {
+    return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL, "out of memory");
 }
 
-/* Plans without allocating what the plan speaks of; fills everything of s that is a size. */
-static tn_status measure(tn_session *s, tn_error *err) {
+/* Fills the program, which allocates nothing of what it speaks of. */
+static tn_status measure(const tn_session *s, tn_program *p, tn_error *err) {
     const tn_session_config *c = &s->config;
-    const tn_limits limits = {whole_chunks(c->n_ctx), c->n_batch, c->n_outputs, c->n_threads,
-                              c->observer != NULL};
-    tn_status status = check_heads(s->graph, c->kv, err);
+    const uint32_t n_ctx = (c->n_ctx + TN_ATTN_CHUNK - 1) / TN_ATTN_CHUNK * TN_ATTN_CHUNK;
+    const tn_limits limits = {n_ctx, c->n_batch, c->n_outputs, c->n_threads, c->observer != NULL};
+    tn_status status = tn_caches_plan(s->graph, c, &p->arena, &p->caches, err);
     if (status) return status;
     if (s->graph->n_positions && c->n_ctx > s->graph->n_positions)
         return tn_fail(err, TN_ERR_ARG, "cannot make the session", NULL,
                        "the model has %u positions and no more, a context of %u was asked for",
                        s->graph->n_positions, c->n_ctx);
-    status = tn_plan_make(s->graph, &s->kernels, &limits, &s->arena, &s->plan, err);
+    status = tn_plan_make(s->graph, &p->kernels, &limits, &p->arena, &p->plan, err);
     if (status) return status;
-    uint64_t total = 0, head, bytes, private_bytes, logits_bytes;
-    for (uint32_t i = 0; i < s->graph->n_caches; i++)
-        if (!cache_bytes(s, &s->graph->caches[i], &head, &bytes) ||
-            !tn_add_u64(total, (s->graph->caches[i].latent ? 1 : 2) * bytes, &total))
-            return too_large(err);
-    s->kv_bytes = total;
-    s->logits_stride = tn_round_up((size_t)tn_session_row_width(s) * sizeof(float), 64);
-    if (!tn_mul_u64(s->plan.private_bytes, c->n_threads, &private_bytes) ||
-        !tn_mul_u64(s->logits_stride, c->n_outputs, &logits_bytes) ||
-        !tn_add_u64(private_bytes, logits_bytes, &total) ||
-        !tn_add_u64(total, s->plan.shared_bytes, &total) || total > SIZE_MAX / 4)
+    if (!(p->frequencies = tn_rope_frequencies(s->graph, &p->arena))) return out_of_memory(err);
+    uint64_t private_bytes, logits_bytes, total;
+    p->logits_stride = tn_round_up((size_t)tn_session_row_width(s) * sizeof(float), 64);
+    if (!tn_mul_u64(p->plan.private_bytes, c->n_threads, &private_bytes) ||
+        !tn_mul_u64(p->logits_stride, c->n_outputs, &logits_bytes) || logits_bytes > SIZE_MAX / 8 ||
+        !tn_add_u64(private_bytes, p->plan.shared_bytes, &total) || total > SIZE_MAX / 8)
         return too_large(err);
-    s->scratch_bytes = total + tn_rope_tables_bytes(s->graph, c->n_batch) + c->n_ctx * sizeof *s->tokens +
-                       4096; /* each part starts on 64 bytes */
+    p->scratch_bytes =
+        total + tn_rope_tables_bytes(s->graph, c->n_batch) + 4096; /* each part starts on 64 bytes */
+    p->results_bytes = logits_bytes + c->n_ctx * sizeof *s->tokens;
     return TN_OK;
 }
 
-static tn_status choose_kernels(tn_session *s, tn_error *err) {
+static tn_status choose_kernels(tn_program *p, tn_error *err) {
     tn_isa isa;
     tn_status status = tn_isa_choose(&isa, err);
-    if (!status) tn_kernels_fill(&s->kernels, isa);
+    if (!status) tn_kernels_fill(&p->kernels, isa);
     return status;
 }
 
@@ -95,62 +54,95 @@ static tn_session plain_session(const tn_graph *graph, const tn_session_config *
 
 tn_status tn_session_measure(const tn_graph *graph, const tn_session_config *config, tn_session_sizes *out,
                              tn_error *err) {
-    tn_session s = plain_session(graph, config);
-    tn_status status = choose_kernels(&s, err);
-    if (!status) status = measure(&s, err);
-    *out = (tn_session_sizes){s.kv_bytes, s.scratch_bytes};
-    tn_arena_free(&s.arena);
+    const tn_session s = plain_session(graph, config);
+    tn_program p = {0};
+    tn_status status = choose_kernels(&p, err);
+    if (!status) status = measure(&s, &p, err);
+    *out = (tn_session_sizes){p.caches.bytes, p.scratch_bytes + p.results_bytes};
+    tn_arena_free(&p.arena);
     return status;
 }
 
-static void place_caches(tn_session *s) {
-    uint8_t *at = s->kv_memory;
-    for (uint32_t i = 0; i < s->graph->n_caches; i++) {
-        const tn_cache_shape *shape = &s->graph->caches[i];
-        uint64_t head = 0, bytes = 0;
-        cache_bytes(s, shape, &head, &bytes);
-        s->kv[i] = (tn_kv){.k = at,
-                           .v = shape->latent ? at : at + bytes,
-                           .head_stride = head,
-                           .pos_stride = row_bytes(shape, &s->config),
-                           .capacity = capacity(s, shape)};
-        at += (shape->latent ? 1 : 2) * bytes;
-        if (shape->window > s->window) s->window = shape->window;
-        if (!shape->window || s->kv[i].capacity >= s->config.n_ctx) continue; /* it keeps all positions */
-        if (!s->ring || s->kv[i].capacity < s->ring) s->ring = s->kv[i].capacity;
-    }
+/* What an evaluation works with, which a fork has none of until its first one. */
+static tn_status start(tn_session *s, tn_error *err) {
+    const tn_plan *plan = &s->program->plan;
+    if (s->pool) return TN_OK;
+    if (!s->scratch) s->scratch = tn_memory_take(&s->config.allocator, s->program->scratch_bytes);
+    if (!s->scratch)
+        return tn_fail(err, TN_ERR_MEMORY, "cannot compute", NULL, "%llu MiB of scratch were refused",
+                       (unsigned long long)s->program->scratch_bytes >> 20);
+    s->rope = tn_rope_tables_place(s->graph, s->config.n_batch,
+                                   s->scratch + plan->private_bytes * s->config.n_threads +
+                                       tn_round_up(plan->shared_bytes, 64));
+    if (s->config.parallel.run)
+        return tn_pool_new_hosted(s->config.n_threads, &s->config.parallel, &s->pool, err);
+    return tn_pool_new(s->config.n_threads, s->config.pin, &s->pool, err);
 }
 
 static tn_status allocate(tn_session *s, tn_error *err) {
-    s->kv_memory = tn_reserve(s->kv_bytes);
-    s->scratch = tn_reserve(s->scratch_bytes);
-    s->kv = tn_arena_alloc(&s->arena, s->graph->n_caches, sizeof *s->kv);
-    if (!s->kv_memory || !s->scratch || !s->kv)
-        return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL,
-                       "%llu MiB for the cache of %u positions and %llu MiB of scratch were refused",
-                       (unsigned long long)s->kv_bytes >> 20, s->config.n_ctx,
-                       (unsigned long long)s->scratch_bytes >> 20);
-    place_caches(s);
-    uint8_t *at =
-        s->scratch + s->plan.private_bytes * s->config.n_threads + tn_round_up(s->plan.shared_bytes, 64);
-    s->logits = (float *)(void *)at;
-    at += s->logits_stride * s->config.n_outputs;
-    s->tokens = (int32_t *)(void *)(at + tn_rope_tables_bytes(s->graph, s->config.n_batch));
-    return tn_rope_tables_init(&s->rope, s->graph, s->config.n_batch, at, &s->arena, err);
+    const tn_program *p = s->program;
+    const size_t logits_bytes = p->logits_stride * s->config.n_outputs;
+    s->tokens = tn_memory_take(&s->config.allocator, s->config.n_ctx * sizeof *s->tokens);
+    bool done = s->tokens && tn_blocks_new(&s->logits, 1, logits_bytes, &s->config.allocator);
+    for (int kind = 0; kind < TN_KV_KINDS && done; kind++)
+        done = tn_blocks_new(&s->caches[kind], p->caches.blocks[kind].n, p->caches.blocks[kind].bytes,
+                             &s->config.allocator);
+    if (done) return start(s, err);
+    return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL,
+                   "%llu MiB for the cache of %u positions and %llu MiB of results were refused",
+                   (unsigned long long)p->caches.bytes >> 20, s->config.n_ctx,
+                   (unsigned long long)p->results_bytes >> 20);
 }
 
 tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config, tn_session **out,
                          tn_error *err) {
     *out = NULL;
-    tn_session *s = calloc(1, sizeof *s);
-    if (!s) return tn_fail(err, TN_ERR_MEMORY, "cannot make the session", NULL, "out of memory");
+    tn_session *s = malloc(sizeof *s);
+    if (!s) return out_of_memory(err);
     *s = plain_session(graph, config);
+    s->obeyed = &s->cancelled;
     tn_status status;
-    if ((status = choose_kernels(s, err)) || (status = measure(s, err)) || (status = allocate(s, err)) ||
-        (status = tn_pool_new(config->n_threads, config->pin, &s->pool, err))) {
-        tn_session_free(s);
-        return status;
+    if (!(s->program = calloc(1, sizeof *s->program))) {
+        status = out_of_memory(err);
+    } else {
+        atomic_init(&s->program->n_sessions, 1);
+        s->program->arena.allocator = config->allocator;
+        status = choose_kernels(s->program, err);
+        if (!status) status = measure(s, s->program, err);
+        if (!status) status = allocate(s, err);
     }
+    if (status)
+        tn_session_free(s);
+    else
+        *out = s;
+    return status;
+}
+
+tn_status tn_session_fork(const tn_session *from, tn_session **out, tn_error *err) {
+    *out = NULL;
+    tn_session *s = malloc(sizeof *s);
+    if (!s) return out_of_memory(err);
+    *s = (tn_session){.graph = from->graph,
+                      .config = from->config,
+                      .program = from->program,
+                      .position = from->position,
+                      .n_rows = from->n_rows,
+                      .oldest = from->oldest,
+                      .is_long = from->is_long};
+    s->obeyed = &s->cancelled;
+    atomic_fetch_add(&s->program->n_sessions, 1);
+    const uint32_t n_used = (s->position + TN_ATTN_CHUNK - 1) / TN_ATTN_CHUNK;
+    s->tokens = tn_memory_take(&s->config.allocator, s->config.n_ctx * sizeof *s->tokens);
+    bool done = s->tokens && tn_blocks_share(&s->logits, &from->logits, s->n_rows > 0);
+    for (int kind = 0; kind < TN_KV_KINDS && done; kind++) {
+        const uint32_t n = from->caches[kind].n;
+        done = tn_blocks_share(&s->caches[kind], &from->caches[kind], n_used < n ? n_used : n);
+    }
+    if (!done) {
+        tn_session_free(s);
+        return out_of_memory(err);
+    }
+    memcpy(s->tokens, from->tokens, s->position * sizeof *s->tokens);
     *out = s;
     return TN_OK;
 }
@@ -158,38 +150,85 @@ tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config,
 void tn_session_free(tn_session *s) {
     if (!s) return;
     tn_pool_free(s->pool);
-    if (s->kv_memory) tn_unreserve(s->kv_memory, s->kv_bytes);
-    if (s->scratch) tn_unreserve(s->scratch, s->scratch_bytes);
-    tn_arena_free(&s->arena);
+    for (int kind = 0; kind < TN_KV_KINDS; kind++) tn_blocks_free(&s->caches[kind]);
+    tn_blocks_free(&s->logits);
+    tn_memory_give(&s->config.allocator, s->tokens, s->config.n_ctx * sizeof *s->tokens);
+    if (s->scratch) tn_memory_give(&s->config.allocator, s->scratch, s->program->scratch_bytes);
+    if (s->program && atomic_fetch_sub(&s->program->n_sessions, 1) == 1) {
+        tn_arena_free(&s->program->arena);
+        free(s->program);
+    }
     free(s);
 }
 
 /* ---- Evaluation ------------------------------------------------------------------------------------------------ */
 
-static void run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs) {
-    tn_rope_tables_fill(&s->rope, s->graph, s->position, n, s->is_long);
+_Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "a signal handler may cancel");
+
+void tn_session_cancel(tn_session *s, bool cancelled) {
+    atomic_store(&s->cancelled, cancelled);
+}
+bool tn_session_is_cancelled(const tn_session *s) {
+    return atomic_load_explicit(s->obeyed, memory_order_relaxed);
+}
+void tn_session_obey(tn_session *s, const tn_session *other) {
+    s->obeyed = &other->cancelled;
+}
+
+/* Of a block that is only written in part the rest is kept: it may be earlier positions, in a ring others that are still seen. */
+tn_status tn_session_claim(tn_session *s, uint32_t first, uint32_t n, tn_error *err) {
+    for (int kind = 0; kind < TN_KV_KINDS; kind++) {
+        tn_blocks *blocks = &s->caches[kind];
+        for (uint32_t b = first / TN_ATTN_CHUNK; blocks->n && b * TN_ATTN_CHUNK < first + n; b++) {
+            const bool whole = b * TN_ATTN_CHUNK >= first && (b + 1) * TN_ATTN_CHUNK <= first + n;
+            if (!tn_blocks_write(blocks, b % blocks->n, !whole))
+                return tn_fail(err, TN_ERR_MEMORY, "cannot compute", NULL,
+                               "memory for the cache from position %u on was refused", b * TN_ATTN_CHUNK);
+        }
+    }
+    return TN_OK;
+}
+
+/* Gets what the next batch writes. Rings lose what its positions lie upon, whatever becomes of it. */
+static tn_status prepare(tn_session *s, uint32_t n, tn_error *err) {
+    const uint32_t ring = s->program->caches.ring, end = s->position + n;
+    tn_status status = start(s, err);
+    if (status) return status;
+    if (ring && end > ring && end - ring > s->oldest) s->oldest = end - ring;
+    status = tn_session_claim(s, s->position, n, err);
+    if (!status && !tn_blocks_write(&s->logits, 0, s->n_rows > 0))
+        status = tn_fail(err, TN_ERR_MEMORY, "cannot compute", NULL, "memory for the logits was refused");
+    return status;
+}
+
+/* False if it was cancelled: the batch is then not part of the sequence. */
+static bool run_batch(tn_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs) {
+    const tn_program *p = s->program;
+    tn_rope_tables_fill(s->rope, p->frequencies, s->graph, s->position, n, s->is_long);
     memmove(s->tokens + s->position, ids, n * sizeof *ids);
     tn_run run = {
-        .plan = &s->plan,
+        .plan = &p->plan,
         .pool = s->pool,
         .private_base = s->scratch,
-        .shared = s->scratch + s->plan.private_bytes * s->config.n_threads,
-        .kv = s->kv,
+        .shared = s->scratch + p->plan.private_bytes * s->config.n_threads,
+        .kv = p->caches.kv,
+        .blocks = {{s->caches[TN_KV_ALL].at, s->caches[TN_KV_ALL].n},
+                   {s->caches[TN_KV_RING].at, s->caches[TN_KV_RING].n}},
         .kv_type = s->config.kv,
-        .rope = s->rope.tables,
+        .rope = s->rope,
         .ids = ids,
         .n_tokens = n,
         .n_outputs = n_outputs,
         .pos = s->position,
-        .logits = (float *)(void *)((uint8_t *)s->logits + s->n_rows * s->logits_stride),
-        .logits_stride = s->logits_stride,
+        .logits = (float *)(void *)(s->logits.at[0] + s->n_rows * p->logits_stride),
+        .logits_stride = p->logits_stride,
         .observer = s->config.observer,
+        .cancelled = s->obeyed,
     };
-    tn_run_program(&run);
+    if (!tn_run_program(&run)) return false;
     s->position += n;
     s->n_rows += n_outputs;
-    if (s->ring && s->position > s->ring && s->position - s->ring > s->oldest)
-        s->oldest = s->position - s->ring;
+    return true;
 }
 
 /* Whether all n are finite: the exponent's bits are all set in infinities and NaN alone. No chain of float additions:
@@ -238,6 +277,10 @@ typedef struct tn_progress {
     size_t done, total, counted;
 } tn_progress;
 
+static tn_status fail_cancelled(const tn_progress *p, tn_error *err) {
+    return tn_fail(err, TN_ERR_CANCELLED, "cancelled", NULL, "after %zu of %zu tokens", p->done, p->total);
+}
+
 static tn_status eval_part(tn_session *s, const int32_t *ids, size_t n, size_t n_outputs, tn_progress *p,
                            tn_error *err) {
     const size_t first_output = n - n_outputs;
@@ -246,17 +289,23 @@ static tn_status eval_part(tn_session *s, const int32_t *ids, size_t n, size_t n
                      end = at + take;
         const size_t outputs = end > first_output ? end - (at > first_output ? at : first_output) : 0;
         const uint32_t first_row = s->n_rows;
-        run_batch(s, ids + at, (uint32_t)take, (uint32_t)outputs);
-        tn_status status = check_finite(s, first_row, err);
+        tn_status status = prepare(s, (uint32_t)take, err);
+        if (status) return status;
+        if (!run_batch(s, ids + at, (uint32_t)take, (uint32_t)outputs)) return fail_cancelled(p, err);
+        status = check_finite(s, first_row, err);
         if (status) return status;
         at = end;
         p->done += take * p->counted;
         if (s->config.progress &&
             !s->config.progress(s->config.user, (uint32_t)p->done, (uint32_t)p->total) && p->done < p->total)
-            return tn_fail(err, TN_ERR_CANCELLED, "cancelled", NULL, "after %zu of %zu tokens", p->done,
-                           p->total);
+            return fail_cancelled(p, err);
     }
     return TN_OK;
+}
+
+static void restart(tn_session *s) {
+    s->position = s->oldest = s->n_rows = 0;
+    s->is_long = false;
 }
 
 /* The call makes the sequence longer than graph->long_above: it is computed again from its start as a long one, so that
@@ -269,7 +318,7 @@ static tn_status eval_across(tn_session *s, const int32_t *ids, size_t n, size_t
     tn_progress p = {0, n, 1};
     tn_status status = early ? eval_part(s, ids, before, early, &p, err) : TN_OK;
     if (status) return status;
-    memcpy(s->tokens + s->position, ids, (above - s->position) * sizeof *ids);
+    memmove(s->tokens + s->position, ids, (above - s->position) * sizeof *ids);
     s->position = s->oldest = 0;
     s->is_long = true;
     p.counted = 0;
@@ -277,22 +326,23 @@ static tn_status eval_across(tn_session *s, const int32_t *ids, size_t n, size_t
         p = (tn_progress){before, n, 1};
         status = eval_part(s, ids + before, n - before, n_outputs - early, &p, err);
     }
-    if (status && s->position <= above) tn_session_truncate(s, 0);
+    if (status && s->position <= above) restart(s); /* neither a short sequence nor a long one */
     return status;
 }
 
 tn_status tn_session_eval(tn_session *s, const int32_t *ids, size_t n, uint32_t n_outputs, tn_error *err) {
     tn_status status = check_ids(s, ids, n, n_outputs, err);
+    tn_progress p = {0, n, 1};
+    if (!status && tn_session_is_cancelled(s)) status = fail_cancelled(&p, err);
     if (status) return status;
     s->n_rows = 0;
     if (s->graph->long_above && !s->is_long && n > s->graph->long_above - s->position)
         return eval_across(s, ids, n, n_outputs, err);
-    tn_progress p = {0, n, 1};
     return eval_part(s, ids, n, n_outputs, &p, err);
 }
 
 const float *tn_session_logits(const tn_session *s, uint32_t i) {
-    return i < s->n_rows ? (const float *)(const void *)((const uint8_t *)s->logits + i * s->logits_stride)
+    return i < s->n_rows ? (const float *)(const void *)(s->logits.at[0] + i * s->program->logits_stride)
                          : NULL;
 }
 
@@ -312,16 +362,17 @@ const tn_session_config *tn_session_config_of(const tn_session *s) {
     return &s->config;
 }
 const char *tn_session_isa(const tn_session *s) {
-    return tn_isa_name(s->kernels.isa);
+    return tn_isa_name(s->program->kernels.isa);
 }
 uint32_t tn_session_n_barriers(const tn_session *s) {
-    return tn_pool_n_meetings(s->pool);
+    return s->pool ? tn_pool_n_meetings(s->pool) : 0;
 }
 
 uint32_t tn_session_truncate(tn_session *s, uint32_t position) {
     if (position >= s->position) return s->position;
+    const uint32_t window = s->program->caches.window;
     const uint32_t needed =
-        position > s->window ? position - s->window : 0; /* the oldest one the next token sees */
+        position > window ? position - window : 0; /* the oldest one the next token sees */
     const bool lost =
         needed < s->oldest || s->graph->whole || (s->is_long && position <= s->graph->long_above);
     s->position = lost ? 0 : position;

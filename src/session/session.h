@@ -9,7 +9,9 @@
 #include <stdint.h>
 
 #include "../../kernels/kernels.h"
+#include "../base/memory.h"
 #include "../base/status.h"
+#include "../exec/pool.h"
 #include "../graph/graph.h"
 
 typedef struct tn_session tn_session;
@@ -20,7 +22,9 @@ typedef struct tn_session_config {
     uint32_t n_ctx, n_batch, n_outputs, n_threads; /* all >= 1 */
     uint32_t n_vocab;
     tn_kv_type kv;
-    bool pin; /* a processor of its own for each thread but the caller's */
+    tn_allocator allocator; /* all zero: the system's memory */
+    tn_parallel parallel;   /* all zero: threads of its own */
+    bool pin;               /* a processor of its own for each thread but the caller's */
     bool (*progress)(void *user, uint32_t done, uint32_t total); /* NULL, or false cancels */
     void *user;
     const struct tn_observer *observer; /* of exec/run.h, which outlives the session; NULL: none */
@@ -39,10 +43,23 @@ tn_status tn_session_new(const tn_graph *graph, const tn_session_config *config,
                          tn_error *err);
 void tn_session_free(tn_session *session); /* NULL is fine */
 
+/* A session that stands where this one does, with the same logits. The prefix's memory is shared until one of the two overwrites it;
+ * what an evaluation needs is taken at the first. They go on, and are freed, independently. Only reads `session`. */
+tn_status tn_session_fork(const tn_session *session, tn_session **out, tn_error *err);
+
 /* Appends n tokens and keeps the logits (or what the graph has as its result) of the last n_outputs. Where tokens see ahead
- * (graph->whole) the sequence is one batch, whatever the config says, and one call. On failure the position is where the last whole batch ended. */
+ * (graph->whole) the sequence is one batch, whatever the config says, and one call. On failure the position is where the last whole batch ended,
+ * or 0 where the sequence was about to become a long one; the tokens before the call are still to be read behind it. */
 tn_status tn_session_eval(tn_session *session, const int32_t *ids, size_t n, uint32_t n_outputs,
                           tn_error *err);
+
+/* While it is cancelled, every evaluation ends with TN_ERR_CANCELLED within a step of the graph, one that is under way too. From any
+ * thread, and from a signal handler. */
+void tn_session_cancel(tn_session *session, bool cancelled);
+bool tn_session_is_cancelled(const tn_session *session);
+
+/* The session is cancelled with `other`, and not by itself; with itself as `other`, as it was. */
+void tn_session_obey(tn_session *session, const tn_session *other);
 
 const float *tn_session_logits(const tn_session *session, uint32_t i); /* NULL: no such row */
 uint32_t tn_session_row_width(const tn_session *session);              /* floats in a row of logits */

@@ -40,7 +40,8 @@ static bool body_bytes(const tn_session *s, uint32_t position, uint32_t oldest, 
         const tn_cache_shape *shape = &s->graph->caches[i];
         const uint32_t n = position - (shape->window ? oldest : 0);
         if (!tn_mul_u64((uint64_t)n * n_parts(shape), shape->n_kv_heads, &rows) ||
-            !tn_mul_u64(rows, s->kv[i].pos_stride, &bytes) || !tn_add_u64(total, bytes, &total))
+            !tn_mul_u64(rows, s->program->caches.kv[i].pos_stride, &bytes) ||
+            !tn_add_u64(total, bytes, &total))
             return false;
     }
     *out = total;
@@ -62,15 +63,17 @@ static tn_status pass(state_io *io, void *bytes, size_t n, tn_error *err) {
     return status;
 }
 
-/* Rows first..position - 1 of a head. What a smaller ring than the saved one cannot hold is overwritten by what follows. */
-static tn_status pass_rows(state_io *io, const tn_kv *kv, uint8_t *head, uint32_t first, uint32_t position,
-                           tn_error *err) {
-    for (uint32_t at = first; at < position;) {
-        const uint32_t slot = at % kv->capacity, left = position - at;
-        const uint32_t n = left < kv->capacity - slot ? left : kv->capacity - slot;
-        tn_status status = pass(io, head + slot * kv->pos_stride, n * kv->pos_stride, err);
+/* Rows first..position - 1 of a head, `at` in each block. What a smaller ring than the saved one cannot hold is overwritten by what
+ * follows. */
+static tn_status pass_rows(state_io *io, const tn_blocks *blocks, const tn_kv *kv, size_t at, uint32_t first,
+                           uint32_t position, tn_error *err) {
+    for (uint32_t p = first; p < position;) {
+        const uint32_t row = p % TN_ATTN_CHUNK, left = position - p;
+        const uint32_t n = left < TN_ATTN_CHUNK - row ? left : TN_ATTN_CHUNK - row;
+        uint8_t *block = blocks->at[p / TN_ATTN_CHUNK % blocks->n];
+        tn_status status = pass(io, block + at + row * kv->pos_stride, n * kv->pos_stride, err);
         if (status) return status;
-        at += n;
+        p += n;
     }
     return TN_OK;
 }
@@ -80,14 +83,13 @@ static tn_status pass_body(state_io *io, const tn_session *s, uint32_t position,
     tn_hash_start(&io->hash);
     tn_status status = pass(io, s->tokens, position * sizeof *s->tokens, err);
     for (uint32_t i = 0; i < s->graph->n_caches && !status; i++) {
-        const tn_kv *kv = &s->kv[i];
+        const tn_kv *kv = &s->program->caches.kv[i];
         const tn_cache_shape *shape = &s->graph->caches[i];
         const uint32_t first = shape->window ? oldest : 0, n_heads = shape->n_kv_heads;
-        uint8_t *const parts[] = {kv->k, kv->v};
-        for (uint32_t h = 0; h < n_parts(shape) * n_heads && !status; h++) {
-            status =
-                pass_rows(io, kv, parts[h / n_heads] + h % n_heads * kv->head_stride, first, position, err);
-        }
+        const size_t parts[] = {kv->k, kv->v};
+        for (uint32_t h = 0; h < n_parts(shape) * n_heads && !status; h++)
+            status = pass_rows(io, &s->caches[kv->kind], kv,
+                               parts[h / n_heads] + h % n_heads * kv->head_stride, first, position, err);
     }
     return status;
 }
@@ -150,7 +152,8 @@ static tn_status check_fit(const tn_session *s, const state_header *h, uint64_t 
     if (h->position > s->config.n_ctx)
         return BAD(where, err, "it holds %u positions, the context %u", h->position, s->config.n_ctx);
     uint64_t body;
-    const uint32_t needed = h->position > s->window ? h->position - s->window : 0;
+    const uint32_t window = s->program->caches.window;
+    const uint32_t needed = h->position > window ? h->position - window : 0;
     if (h->n_caches != s->graph->n_caches || h->oldest > needed ||
         !body_bytes(s, h->position, h->oldest, &body) || body != h->body_bytes)
         return BAD(where, err, "its sizes are not those of this model");
@@ -169,7 +172,8 @@ static tn_status read_body(tn_session *s, const state_header *h, const char *whe
                            void *user, tn_error *err) {
     state_io io = {.read = read, .user = user};
     uint64_t checksum;
-    tn_status status = pass_body(&io, s, h->position, h->oldest, err);
+    tn_status status = tn_session_claim(s, 0, h->position, err);
+    if (!status) status = pass_body(&io, s, h->position, h->oldest, err);
     if (!status) status = read(user, &checksum, sizeof checksum, err);
     if (status) return status;
     if (checksum != tn_hash_value(&io.hash))
@@ -189,8 +193,8 @@ tn_status tn_state_load(tn_session *s, uint64_t model, uint64_t size, const char
         (status = check_fit(s, &h, model, where, err)) || (status = read_body(s, &h, where, read, user, err)))
         return status;
     s->position = h.position;
-    s->oldest =
-        s->ring && h.position > s->ring && h.position - s->ring > h.oldest ? h.position - s->ring : h.oldest;
+    const uint32_t ring = s->program->caches.ring;
+    s->oldest = ring && h.position > ring && h.position - ring > h.oldest ? h.position - ring : h.oldest;
     s->is_long = s->graph->long_above && h.position > s->graph->long_above;
     return TN_OK;
 }

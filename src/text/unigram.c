@@ -113,10 +113,12 @@ static void improve(tn_step *to, double score, size_t from, uint32_t id) {
     if (score > to->score) *to = (tn_step){score, (uint32_t)from, id};
 }
 
+/* What a user-defined token or the map of normalization leaves need not be whole characters: other bytes are by themselves. */
 static void find_steps(const tn_tokenizer *tok, const char *text, size_t n, tn_step *steps) {
     for (size_t i = 0; i <= n; i++) steps[i] = (tn_step){.score = i ? -DBL_MAX : 0};
     for (size_t i = 0; i < n;) {
         size_t width = tn_utf8_char(text + i, n - i);
+        if (!width) width = 1;
         bool whole_char = false;
         tn_prefix_walk walk = {.set = &tok->matched};
         for (size_t end = i; end < n && tn_prefix_step(&walk, (uint8_t)text[end]); end++) {
@@ -144,7 +146,7 @@ static void reverse_path(tn_step *steps, size_t n) {
     }
 }
 
-/* Valid UTF-8 with marked spaces, without user-defined tokens. */
+/* With marked spaces, without user-defined tokens. */
 static tn_status encode_run(tn_encoder *enc, const char *text, size_t n) {
     if (n == 0) return TN_OK;
     tn_step *steps = malloc((n + 1) * sizeof *steps);

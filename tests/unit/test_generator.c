@@ -1,7 +1,9 @@
 /* Generation on a tiny model: where it stops, and what text comes out. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -111,12 +113,12 @@ static const char *generate(fixture *f, const tn_generator_config *c, tn_stop *s
         n_all += n;
     } while (!*stop);
     all[n_all] = 0;
-    *n_tokens = tn_generator_n_tokens(g);
+    *n_tokens = tn_generator_result(g).n_tokens;
     const char *text;
     size_t n;
     tn_stop again;
     assert_int_equal(tn_generator_next(g, &text, &n, &again, &err), TN_OK); /* over means over */
-    assert_true(again == *stop && n == 0 && tn_generator_n_tokens(g) == *n_tokens);
+    assert_true(again == *stop && n == 0 && tn_generator_result(g).n_tokens == *n_tokens);
     tn_generator_free(g);
     return all;
 }
@@ -152,6 +154,67 @@ static void the_same_seed_gives_the_same_text(void **state) {
     assert_string_equal(generate(*state, &c, &stop, &n), first);
     c.sampling.seed = 6;
     assert_string_not_equal(generate(*state, &c, &stop, &n), first);
+}
+
+/* Text behind n tokens, of which the last n_begun are its beginning; at most max tokens, which are put behind ids. */
+static size_t go_on_with(fixture *f, int32_t *ids, size_t n, size_t n_begun, uint64_t max, char *text,
+                         tn_stop *stop) {
+    tn_generator *g;
+    tn_error err = {0};
+    tn_generator_config c = sampled;
+    c.sampling.temperature = 0;
+    c.sampling.repeat_penalty = 1.5f;
+    c.sampling.repeat_last_n = -1;
+    c.max_tokens = max;
+    c.n_begun = n_begun;
+    tn_session_truncate(f->session, 0);
+    if (tn_session_eval(f->session, ids, n, 1, &err)) fail_msg("%s", err.message);
+    if (tn_generator_new(f->session, f->tok, &c, ids, n, &g, &err)) fail_msg("%s", err.message);
+    size_t n_text = 0;
+    do {
+        const char *piece;
+        size_t n_piece;
+        if (tn_generator_next(g, &piece, &n_piece, stop, &err)) fail_msg("%s", err.message);
+        memcpy(text + n_text, piece, n_piece);
+        n_text += n_piece;
+        ids[n++] = tn_generator_token(g);
+    } while (!*stop);
+    text[n_text] = 0;
+    tn_generator_free(g);
+    return n_text;
+}
+
+/* Cut behind any token, by the limit or the end of the context, and gone on with from there, a text is the same: no half of a
+ * character is shown as a whole one. */
+static void a_text_that_is_cut_can_go_on(void **state) {
+    fixture *f = *state;
+    int n_cut = 0, n_full = 0;
+    for (int32_t first = FIRST_PIECE; first < N_VOCAB; first++) {
+        int32_t ids[N_CTX + 8] = {1, first}, again[N_CTX + 8];
+        char whole[4096], before[4096], behind[4096];
+        tn_stop stop;
+        const size_t n_whole = go_on_with(f, ids, 2, 0, 40, whole, &stop);
+        for (uint64_t max = 1; max < 40; max++) {
+            memcpy(again, ids, sizeof again);
+            const size_t n_before = go_on_with(f, again, 2, 0, max, before, &stop);
+            assert_int_equal(stop, TN_STOP_LIMIT);
+            assert_memory_equal(again, ids, (2 + max) * sizeof *ids);
+            const size_t n_behind = go_on_with(f, again, 2 + max, max, 40 - max, behind, &stop);
+            assert_int_equal(n_before + n_behind, n_whole);
+            assert_memory_equal(before, whole, n_before);
+            assert_memory_equal(behind, whole + n_before, n_behind);
+            n_cut += ids[1 + max] - FIRST_BYTE >= 0xC2 && ids[1 + max] - FIRST_BYTE < 0xF5;
+        }
+        memcpy(again, ids, sizeof again); /* the same text where the context ends behind its first tokens */
+        const size_t n_long = go_on_with(f, again, 2, 0, UINT64_MAX, whole, &stop);
+        assert_int_equal(stop, TN_STOP_FULL);
+        const int last = again[N_CTX] - FIRST_BYTE;
+        if (last < 0xC2 || last > 0xF4) continue;
+        n_full++;
+        assert_true(n_long < 3 || memcmp(whole + n_long - 3, "\xEF\xBF\xBD", 3) ||
+                    again[N_CTX - 1] - FIRST_BYTE >= 0x80);
+    }
+    assert_true(n_cut > 50 && n_full > 0);
 }
 
 /* Every substring of the text that begins at a character, as a stop string: what comes out is what stands before it. */
@@ -215,7 +278,7 @@ static void a_grammar_binds_the_text_and_ends_it(void **state) {
         assert_int_equal(tn_constraint_new(grammar, f->tok, N_VOCAB, !c.ignore_end, &c.constraint, NULL),
                          TN_OK);
         const char *text = generate(f, &c, &stop, &n);
-        assert_int_equal(stop, TN_STOP_END);
+        assert_int_equal(stop, TN_STOP_COMPLETE);
         assert_memory_equal(text, "be", 2);
         size_t n_letters = 0;
         for (text += 2; *text && *text != '!'; n_letters++) {
@@ -306,7 +369,7 @@ typedef struct outcome {
     char text[8192];
     size_t n_text;
     tn_stop stop;
-    uint64_t n_tokens, n_evaluated, n_right;
+    uint64_t n_tokens, n_evaluated, n_right, n_cancelled;
     uint32_t position;
     float logits[N_VOCAB]; /* after one token more */
 } outcome;
@@ -324,7 +387,16 @@ static tn_session *new_session(const tn_model *m, uint32_t n_ctx, uint32_t n_out
     return s;
 }
 
-/* Generates to the end, or leaves after `leave` calls. */
+static void hold(tn_session *s, const int32_t *ids, size_t n) {
+    uint32_t reused;
+    tn_error err = {0};
+    tn_status status;
+    while ((status = tn_session_sync(s, ids, n, 1, &reused, &err)) == TN_ERR_CANCELLED)
+        tn_session_cancel(s, false);
+    if (status) fail_msg("%s", err.message);
+}
+
+/* Generates to the end, or leaves after `leave` calls. Whoever cancels meanwhile is counted, and it goes on. */
 static void run(tn_session *s, const tn_tokenizer *tok, const tn_generator_config *c, int leave,
                 outcome *out) {
     static const int32_t prompt[] = {1, 260, 261, 262, 260, 261, 262, 260, 261};
@@ -332,22 +404,34 @@ static void run(tn_session *s, const tn_tokenizer *tok, const tn_generator_confi
     tn_error err = {0};
     memset(out, 0, sizeof *out);
     tn_session_truncate(s, 0);
-    if (tn_session_eval(s, prompt, 9, 1, &err)) fail_msg("%s", err.message);
+    hold(s, prompt, 9);
     if (tn_generator_new(s, tok, c, prompt, 9, &g, &err)) fail_msg("%s", err.message);
     for (int i = 0; i != leave && !out->stop; i++) {
         const char *text;
         size_t n;
-        if (tn_generator_next(g, &text, &n, &out->stop, &err)) fail_msg("%s", err.message);
+        const tn_status status = tn_generator_next(g, &text, &n, &out->stop, &err);
+        if (status && status != TN_ERR_CANCELLED) fail_msg("%s", err.message);
+        if (status) {
+            assert_true(n == 0 && !out->stop);
+            tn_session_cancel(s, false);
+            out->n_cancelled++;
+            i--;
+        }
         memcpy(out->text + out->n_text, text, n);
         out->n_text += n;
     }
-    out->n_tokens = tn_generator_n_tokens(g);
-    tn_generator_drafts(g, &out->n_evaluated, &out->n_right);
+    const tn_generated made = tn_generator_result(g);
+    assert_true(made.stop == out->stop && made.first_s > 0 && made.seconds >= made.first_s);
+    out->n_tokens = made.n_tokens;
+    out->n_evaluated = made.n_guessed;
+    out->n_right = made.n_right;
     tn_generator_free(g);
     out->position = tn_session_position(s);
-    static const int32_t next = 263;
     if (out->position == tn_session_config_of(s)->n_ctx) return;
-    if (tn_session_eval(s, &next, 1, 1, &err)) fail_msg("%s", err.message);
+    static int32_t all[N_CTX * 8];
+    memcpy(all, tn_session_tokens(s), out->position * sizeof *all);
+    all[out->position] = 263;
+    hold(s, all, out->position + 1);
     memcpy(out->logits, tn_session_logits(s, 0), sizeof out->logits);
 }
 
@@ -470,11 +554,66 @@ static void drafts_do_not_make_a_sequence_long(void **state) {
     tn_model_close(m);
 }
 
+typedef struct presser {
+    tn_session *session;
+    atomic_bool leave;
+} presser;
+
+static void *press(void *user) {
+    presser *p = user;
+    uint64_t random = 5;
+    for (unsigned i = 0; !atomic_load(&p->leave); i++) { /* less and less often: a token must come through */
+        usleep(tiny_random(&random) % (400 + 20 * i));
+        tn_session_cancel(p->session, true);
+    }
+    return NULL;
+}
+
+/* Alone, with drafts of the text and of a model, and where the sequence becomes a long one on the way. */
+static void a_cancelled_generation_goes_on_with_the_same_text(void **state) {
+    fixture *f = *state;
+    tiny_shape shape = tiny_gemma3;
+    shape.n_vocab = N_VOCAB;
+    tn_model *m = tiny_open(&shape);
+    float factors[64];
+    for (int i = 0; i < 64; i++) factors[i] = 1.0f + (float)i;
+    m->graph.ropes[0].long_factors = factors;
+    m->graph.long_above = 60;
+    tn_session *alone = new_session(m, 200, 1), *s = new_session(m, 200, 16);
+    tn_session *drafts[] = {NULL, new_session(m, 200, 1)};
+    static outcome plain, pressed;
+    uint64_t n_cancelled = 0, n_evaluated = 0;
+    for (int k = 0; k < 12; k++) {
+        tn_generator_config c = sampled;
+        c.sampling.temperature = k % 2 ? 0.0f : 0.3f;
+        c.sampling.seed = (uint64_t)k;
+        c.max_tokens = 120;
+        run(alone, f->tok, &c, -1, &plain);
+        c.draft = drafts[k % 2];
+        tn_session_cancel(s, false);
+        presser p = {.session = s};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, press, &p), 0);
+        run(s, f->tok, &c, -1, &pressed);
+        atomic_store(&p.leave, true);
+        pthread_join(thread, NULL);
+        assert_same(&plain, &pressed);
+        n_cancelled += pressed.n_cancelled;
+        n_evaluated += pressed.n_evaluated;
+    }
+    assert_true(n_cancelled > 20 && n_evaluated > 0);
+    tn_session_free(alone);
+    tn_session_free(s);
+    tn_session_free(drafts[1]);
+    tn_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stops_at_the_limit),
         cmocka_unit_test(stops_when_the_context_is_full),
         cmocka_unit_test(the_same_seed_gives_the_same_text),
+        cmocka_unit_test(a_text_that_is_cut_can_go_on),
         cmocka_unit_test(stop_strings_are_found_wherever_they_begin),
         cmocka_unit_test(an_end_token_ends_the_text),
         cmocka_unit_test(a_grammar_binds_the_text_and_ends_it),
@@ -484,6 +623,7 @@ int main(void) {
         cmocka_unit_test(drafts_change_nothing_but_the_time),
         cmocka_unit_test(a_draft_that_cannot_be_computed_is_as_none),
         cmocka_unit_test(drafts_do_not_make_a_sequence_long),
+        cmocka_unit_test(a_cancelled_generation_goes_on_with_the_same_text),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

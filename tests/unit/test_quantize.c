@@ -295,6 +295,25 @@ static void a_recipe_prints_as_it_was_read(void **state) {
     tn_arena_free(&arena);
 }
 
+static void a_pattern_prints_as_what_is_read_the_same(void **state) {
+    (void)state;
+    static const char *const patterns[] = {
+        "a\"b", "\\", "caf\xC3\xA9*", "two\nlines ", "\xE2\x80\xA8\x7F\xF0\x9F\x99\x82", "#: {x}"};
+    static const char text[] = "type: Q4_K\nrules: [{tensors: ['a\"b', '\\', caf\xC3\xA9*, \"two\\nlines \", "
+                               "\"\\u2028\\x7F\xF0\x9F\x99\x82\", '#: {x}'], type: Q8_0}]\n";
+    tn_arena arena = {0};
+    tn_recipe recipe;
+    tn_error err = {0};
+    if (load_recipe(text, &arena, &recipe, &err)) fail_msg("%s", err.message);
+    char *printed = tn_recipe_text(&recipe);
+    if (load_recipe(printed, &arena, &recipe, &err)) fail_msg("%s: %s", err.message, printed);
+    assert_int_equal(recipe.rules[0].n_patterns, sizeof patterns / sizeof *patterns);
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        assert_string_equal(recipe.rules[0].patterns[i], patterns[i]);
+    free(printed);
+    tn_arena_free(&arena);
+}
+
 /* Of a model whose embedding is the output too the first of the two rules decides. */
 static void an_embedding_before_the_output_of_the_base_stays_there(void **state) {
     (void)state;
@@ -382,6 +401,7 @@ int main(void) {
         cmocka_unit_test(ternary_numbers_come_back),
         cmocka_unit_test(patterns_match_whole_names),
         cmocka_unit_test(a_recipe_prints_as_it_was_read),
+        cmocka_unit_test(a_pattern_prints_as_what_is_read_the_same),
         cmocka_unit_test(an_embedding_before_the_output_of_the_base_stays_there),
         cmocka_unit_test(a_base_lends_its_rules),
         cmocka_unit_test(bad_recipes_are_errors_with_a_place),

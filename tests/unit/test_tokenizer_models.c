@@ -65,6 +65,16 @@ static void unigram_takes_the_best_sum(void **state) {
     tn_tokenizer_free(tok);
 }
 
+static void unigram_takes_a_cut_character_as_bytes(void **state) {
+    (void)state;
+    static vocab v;
+    start_with_unknown(&v, "t5");
+    const int32_t user = add(&v, "\x97", TN_TOKEN_USER_DEFINED, 0);
+    tn_tokenizer *tok = load(&v);
+    EXPECT(tok, "\xE6\x97\xA5", 0, 0, user, 0); /* one character */
+    tn_tokenizer_free(tok);
+}
+
 static void unigram_scores_must_be_finite(void **state) {
     (void)state;
     static const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -306,6 +316,7 @@ static void rwkv_takes_the_longest_token(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unigram_takes_the_best_sum),
+        cmocka_unit_test(unigram_takes_a_cut_character_as_bytes),
         cmocka_unit_test(unigram_scores_must_be_finite),
         cmocka_unit_test(odd_tokens_do_no_harm),
         cmocka_unit_test(charsmap_rules_apply),
