@@ -110,22 +110,36 @@ TN_INLINE void tn_sum_half(tn_half_sums *out, const float *t, const float *w, co
     tn_combine(out->twice_qx, (const float(*)[8])twice_qx, n, levels);
 }
 
-/* s qq - 2 qx of each combination; the least, and for which (`at` may be NULL). */
-TN_INLINE tn_scaled tn_half_costs(tn_scaled *cost, const tn_half_sums *sums, int n_halves, tn_scaled s,
-                                  int32_t *at) {
+/* s qq - 2 qx of combination h. */
+TN_INLINE tn_vf tn_half_cost(tn_scaled *cost, const tn_half_sums *sums, tn_scaled s, int h, int v) {
+    return cost[h].v[v] = s.v[v] * sums->qq[h] - sums->twice_qx[h];
+}
+
+/* Of all combinations; returns the least. Four searches that do not wait for each other, and one combination more where they are 81. */
+TN_INLINE tn_scaled tn_half_costs(tn_scaled *cost, const tn_half_sums *sums, int n_halves, tn_scaled s) {
     tn_scaled least;
-    tn_vi of_least[TN_SCALE_VECTORS] = {{0}};
-    for (int v = 0; v < TN_SCALE_VECTORS; v++) least.v[v] = (tn_vf){0} + INFINITY;
+    for (int v = 0; v < TN_SCALE_VECTORS; v++) {
+        const tn_vf none = (tn_vf){0} + INFINITY;
+        tn_vf part[4] = {none, none, none, none};
+        for (int h = 0; h + 4 <= n_halves; h += 4) {
+            for (int i = 0; i < 4; i++) part[i] = tn_vmin(part[i], tn_half_cost(cost, sums, s, h + i, v));
+        }
+        least.v[v] = tn_vmin(tn_vmin(part[0], part[1]), tn_vmin(part[2], part[3]));
+        if (n_halves % 4) least.v[v] = tn_vmin(least.v[v], tn_half_cost(cost, sums, s, n_halves - 1, v));
+    }
+    return least;
+}
+
+/* A combination of that cost for each scale. */
+TN_INLINE void tn_find_halves(const tn_scaled *cost, int n_halves, tn_scaled wanted, int32_t *at) {
+    tn_vi found[TN_SCALE_VECTORS] = {{0}};
     for (int h = 0; h < n_halves; h++) {
         for (int v = 0; v < TN_SCALE_VECTORS; v++) {
-            cost[h].v[v] = s.v[v] * sums->qq[h] - sums->twice_qx[h];
-            const tn_vi better = cost[h].v[v] < least.v[v];
-            if (at) of_least[v] = (better & h) | (~better & of_least[v]);
-            least.v[v] = tn_vmin(least.v[v], cost[h].v[v]);
+            const tn_vi same = cost[h].v[v] == wanted.v[v];
+            found[v] = (same & h) | (~same & found[v]);
         }
     }
-    if (at) memcpy(at, of_least, sizeof of_least);
-    return least;
+    memcpy(at, found, sizeof found);
 }
 
 /* ---- The search ---- */
@@ -189,8 +203,8 @@ TN_INLINE void tn_nearest_points(const tn_lattice *g, const float *t, const floa
     const int n_halves = dims == 8 ? 81 : 64;
     tn_sum_half(&of_first, t, w, value, dims / 2, levels);
     tn_sum_half(&of_second, t + dims / 2, w + dims / 2, value, dims / 2, levels);
-    const tn_scaled least = tn_half_costs(second, &of_second, n_halves, s, NULL);
-    tn_half_costs(first, &of_first, n_halves, s, likely);
+    const tn_scaled least = tn_half_costs(second, &of_second, n_halves, s);
+    tn_find_halves(first, n_halves, tn_half_costs(first, &of_first, n_halves, s), likely);
     tn_scan_lists(g, n_halves, first, second, least, likely, &found);
     memcpy(list, found.list, sizeof list);
     for (int i = 0; i < TN_SCALES; i++) {
