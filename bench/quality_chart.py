@@ -5,7 +5,7 @@ import math
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 860, 560, 70, 60, 20, 60
 COLOURS = {"tern": "#1f5fbf", "llama.cpp": "#b0413e", "auto": "#1e8449"}
 SAID = {"tern": "tern quantize --type", "llama.cpp": "llama.cpp, the same types", "auto": "tern quantize --auto"}
-LEAST = 1e-4  # divergences below are those of F16 and BF16, of which there is nothing to see
+LEAST = 1e-3  # what is below is F16 or BF16, of which there is nothing to see
 
 
 def number(row, key, form):

@@ -11,9 +11,11 @@ import itertools
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 try:
@@ -194,6 +196,19 @@ class Auto(unittest.TestCase):
             message = run("quantize", self.source, "--dry-run", "--target-bpw", 8, "--auto", "-f", self.text, "--measures", kept, code=1)
             self.assertIn("not a file of measures", message)
             self.assertEqual(kept.read_text(), wrong)
+
+    def test_an_interruption_leaves_what_was_measured(self):
+        out, kept = self.folder / "interrupted.gguf", self.folder / "kept"
+        command = [TERN, "quantize", self.source, out, "--target-bpw", "6", "--auto", "-f", self.text, "--measures", kept, "-t", "1"]
+        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
+        while not (kept.exists() and kept.read_text().count("\n") > 2) and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate()
+        self.assertEqual(process.returncode, 130, error)
+        self.assertFalse(out.exists())
+        self.assertRegex(kept.read_text(), r"\Atern measures 1\n([0-9a-f]{16} [0-9.e-]+\n){2,}\Z")
 
     def test_a_target_without_text_is_shared_by_squared_error(self):
         one, two = self.folder / "one.gguf", self.folder / "two.gguf"

@@ -23,6 +23,9 @@ TN_INLINE tn_vf tn_vmin(tn_vf a, tn_vf b) {
 TN_INLINE tn_vf tn_vmax(tn_vf a, tn_vf b) {
     return __builtin_ia32_maxps256(a, b);
 }
+TN_INLINE int tn_vany(tn_vi mask) {
+    return __builtin_ia32_movmskps256((tn_vf)mask);
+}
 #elif defined(__SSE2__)
 TN_INLINE tn_vf tn_vmin(tn_vf a, tn_vf b) {
     return __builtin_ia32_minps(a, b);
@@ -30,12 +33,20 @@ TN_INLINE tn_vf tn_vmin(tn_vf a, tn_vf b) {
 TN_INLINE tn_vf tn_vmax(tn_vf a, tn_vf b) {
     return __builtin_ia32_maxps(a, b);
 }
+TN_INLINE int tn_vany(tn_vi mask) {
+    return __builtin_ia32_movmskps((tn_vf)mask);
+}
 #else
 TN_INLINE tn_vf tn_vmin(tn_vf a, tn_vf b) {
     return tn_vselect(a < b, a, b);
 }
 TN_INLINE tn_vf tn_vmax(tn_vf a, tn_vf b) {
     return tn_vselect(a > b, a, b);
+}
+TN_INLINE int tn_vany(tn_vi mask) {
+    int any = 0;
+    for (int i = 0; i < TN_LANES; i++) any |= mask[i];
+    return any;
 }
 #endif
 

@@ -34,44 +34,37 @@ typedef struct group {
     uint8_t signs;
 } group;
 
-/* A sub-block as a try left it: the sums of w q^2 and w q x, and the error less that of zeros. */
+/* A sub-block at the scale chosen: the sums of w q^2 and w q x, and the error less that of zeros. */
 typedef struct sub_block {
     group groups[MAX_GROUPS];
     int s;
     float qq, qx, error;
 } sub_block;
 
-/* The points nearest to eight targets, added to the sub-block's sums. */
-TN_INLINE void nearest_points(const job *j, int dims, int levels, const float *t, const float *w, float s,
-                              float shift, group *out, sub_block *sums) {
-    float cost[8][8];
-    const uint8_t *points = j->k.points;
-    for (int i = 0; i < 8; i++) {
-        for (int l = 0; l < levels; l++) {
-            const float v = s * (j->k.value[l] + shift);
-            cost[i][l] = w[i] * v * (v - 2 * t[i]);
-        }
-    }
+/* The same at eight scales. */
+typedef struct sub_tries {
+    group groups[TN_SCALES][MAX_GROUPS];
+    tn_chosen_points sums;
+} sub_tries;
+
+/* The points nearest to eight targets at each scale. */
+TN_INLINE void nearest_of(const job *j, int dims, int levels, const float *t, const float *w, tn_scaled s,
+                          const float *value, int at, sub_tries *out) {
     for (int p = 0; p < 8 / dims; p++) {
-        int index;
-        sums->error +=
-            tn_nearest_point(&j->lattice, (const float(*)[8])cost + p * dims, dims, levels, &index);
-        out->index[p] = (uint16_t)index;
-        for (int i = 0; i < dims; i++) {
-            const int at = p * dims + i;
-            const float v = j->k.value[tn_level_of(points + dims * index, i, j->k.bytes)] + shift;
-            sums->qq += w[at] * v * v;
-            sums->qx += w[at] * v * t[at];
-        }
+        uint16_t index[TN_SCALES];
+        tn_nearest_points(&j->lattice, t + p * dims, w + p * dims, value, dims, levels, s, &out->sums, index);
+        for (int i = 0; i < TN_SCALES; i++) out->groups[i][at].index[p] = index[i];
     }
 }
 
-TN_INLINE void nearest_group(const job *j, const float *t, const float *w, float s, float shift, group *out,
-                             sub_block *sums) {
+static void nearest_group(const job *j, const float *t, const float *w, tn_scaled s, float shift, int at,
+                          sub_tries *out) {
+    float value[8];
+    for (int l = 0; l < j->k.levels; l++) value[l] = j->k.value[l] + shift;
     if (j->k.dims == 8)
-        nearest_points(j, 8, 3, t, w, s, shift, out, sums);
+        nearest_of(j, 8, 3, t, w, s, value, at, out);
     else
-        nearest_points(j, 4, 8, t, w, s, shift, out, sums);
+        nearest_of(j, 4, 8, t, w, s, value, at, out);
 }
 
 /* Takes the signs off. Where they must be even in number and are not, the one that matters least is the other way. */
@@ -90,78 +83,157 @@ static uint8_t take_signs(const float *x, const float *w, float *t, bool even) {
     return (uint8_t)signs;
 }
 
-static void try_shifted(const job *j, int n, const float *x, const float *w, float s, sub_block *out) {
-    sub_block both[2] = {{.error = 0}};
+/* Groups first to first + n, all shifted up or all shifted down, as is better at each scale. */
+static void try_shifted(const job *j, int first, int n, const float *x, const float *w, tn_scaled s,
+                        sub_tries *out) {
+    sub_tries both[2] = {{.sums = {.cost = {0}}}};
     for (int down = 0; down < 2; down++) {
-        for (int i = 0; i < n; i++) {
-            nearest_group(j, x + 8 * i, w + 8 * i, s, down ? -1 : 1, &both[down].groups[i], &both[down]);
-            both[down].groups[i].signs = (uint8_t)down;
-        }
+        for (int i = first; i < first + n; i++)
+            nearest_group(j, x + 8 * i, w + 8 * i, s, down ? -1 : 1, i, &both[down]);
     }
-    const sub_block *best = &both[both[1].error < both[0].error];
-    memcpy(out->groups, best->groups, (size_t)n * sizeof *out->groups);
-    out->error += best->error;
-    out->qq += best->qq;
-    out->qx += best->qx;
+    for (int l = 0; l < TN_SCALES; l++) {
+        const int down = both[1].sums.cost[l] < both[0].sums.cost[l];
+        const sub_tries *best = &both[down];
+        for (int i = first; i < first + n; i++) {
+            out->groups[l][i] = best->groups[l][i];
+            out->groups[l][i].signs = (uint8_t)down;
+        }
+        out->sums.cost[l] += best->sums.cost[l];
+        out->sums.qq[l] += best->sums.qq[l];
+        out->sums.qx[l] += best->sums.qx[l];
+    }
 }
 
-/* A sub-block at scale s. */
-static void try_sub(const job *j, const float *x, const float *w, float s, sub_block *out) {
+/* A sub-block at eight scales. */
+static void try_sub(const job *j, const float *x, const float *w, const float scales[TN_SCALES],
+                    sub_tries *out) {
     const int n = 32 / j->k.n_subs;
-    out->qq = out->qx = out->error = 0;
+    tn_scaled s;
+    memcpy(&s, scales, sizeof s);
+    out->sums = (tn_chosen_points){.cost = {0}};
     if (j->k.motion == SHIFT_SUB) {
-        try_shifted(j, n, x, w, s, out);
+        try_shifted(j, 0, n, x, w, s, out);
         return;
     }
     for (int i = 0; i < n; i++) {
+        float t[8];
         if (j->k.motion == SHIFT_GROUP) {
-            sub_block one = {.error = 0};
-            try_shifted(j, 1, x + 8 * i, w + 8 * i, s, &one);
-            out->groups[i] = one.groups[0];
-            out->error += one.error;
-            out->qq += one.qq;
-            out->qx += one.qx;
+            try_shifted(j, i, 1, x, w, s, out);
             continue;
         }
-        float t[8];
         const uint8_t signs = take_signs(x + 8 * i, w + 8 * i, t, j->k.motion == SIGNS_EVEN);
-        nearest_group(j, t, w + 8 * i, s, 0, &out->groups[i], out);
-        out->groups[i].signs = signs;
+        nearest_group(j, t, w + 8 * i, s, 0, i, out);
+        for (int l = 0; l < TN_SCALES; l++) out->groups[l][i].signs = signs;
     }
 }
 
-/* The best scale of a sub-block alone. */
+/* The least cost of eight weights at each scale if every combination of levels were a point. */
+TN_INLINE tn_scaled free_cost(const job *j, int levels, const float *t, const float *w, tn_scaled s,
+                              float shift) {
+    tn_scaled sum;
+    for (int v = 0; v < TN_SCALE_VECTORS; v++) sum.v[v] = (tn_vf){0};
+    for (int i = 0; i < 8; i++) {
+        tn_scaled least;
+        for (int v = 0; v < TN_SCALE_VECTORS; v++) least.v[v] = (tn_vf){0} + INFINITY;
+        for (int l = 0; l < levels; l++) {
+            const float value = j->k.value[l] + shift, qq = w[i] * value * value,
+                        twice_qx = 2 * w[i] * value * t[i];
+            for (int v = 0; v < TN_SCALE_VECTORS; v++)
+                least.v[v] = tn_vmin(least.v[v], s.v[v] * qq - twice_qx);
+        }
+        for (int v = 0; v < TN_SCALE_VECTORS; v++) sum.v[v] += least.v[v];
+    }
+    return sum;
+}
+
+static tn_scaled free_group_cost(const job *j, const float *x, const float *w, tn_scaled s) {
+    if (j->k.motion == SHIFT_SUB || j->k.motion == SHIFT_GROUP) {
+        tn_scaled up = free_cost(j, 3, x, w, s, 1);
+        const tn_scaled down = free_cost(j, 3, x, w, s, -1);
+        for (int v = 0; v < TN_SCALE_VECTORS; v++) up.v[v] = tn_vmin(up.v[v], down.v[v]);
+        return up;
+    }
+    float t[8];
+    take_signs(x, w, t, j->k.motion == SIGNS_EVEN);
+    return j->k.dims == 8 ? free_cost(j, 3, t, w, s, 0) : free_cost(j, 8, t, w, s, 0);
+}
+
+/* The best scale for the levels that are nearest at scale s, every combination being a point. */
+TN_INLINE float solve_free(const job *j, int levels, int n, const float *x, const float *w, float s) {
+    float all_qq = 0, all_qx = 0;
+    const bool shifted = j->k.motion == SHIFT_SUB || j->k.motion == SHIFT_GROUP;
+    for (int g = 0; g < n; g += 8) {
+        float best = INFINITY, best_qq = 0, best_qx = 0, t[8];
+        take_signs(x + g, w + g, t, j->k.motion == SIGNS_EVEN);
+        for (int shift = shifted ? -1 : 0; shift <= (shifted ? 1 : 0); shift += 2) {
+            float qq = 0, qx = 0;
+            for (int i = 0; i < 8; i++) {
+                const float target = shifted ? x[g + i] : t[i];
+                float least = INFINITY, v = 0;
+                for (int l = 0; l < levels; l++) {
+                    const float value = j->k.value[l] + (float)shift, cost = value * (s * value - 2 * target);
+                    v = cost < least ? value : v;
+                    least = cost < least ? cost : least;
+                }
+                qq += w[g + i] * v * v;
+                qx += w[g + i] * v * target;
+            }
+            const float cost = s * qq - 2 * qx;
+            best_qq = cost < best ? qq : best_qq;
+            best_qx = cost < best ? qx : best_qx;
+            best = cost < best ? cost : best;
+        }
+        all_qq += best_qq;
+        all_qx += best_qx;
+    }
+    return all_qq > 0 && all_qx > 0 ? all_qx / all_qq : s;
+}
+
+/* About the best scale of a sub-block alone: the grid is not asked. */
 static float fit_sub(const job *j, const float *x, const float *w) {
-    static const float around[6] = {0.7f, 0.82f, 0.95f, 1.1f, 1.27f, 1.5f};
+    static const float around[TN_SCALES] = {0.65f, 0.74f, 0.84f, 0.94f, 1.06f, 1.19f, 1.34f, 1.52f};
     const int n = 256 / j->k.n_subs;
-    float sum_w = 0, sum_wxx = 0, best = 0, gain = 0;
+    float sum_w = 0, sum_wxx = 0, scales[TN_SCALES];
     for (int i = 0; i < n; i++) {
         sum_w += w[i];
         sum_wxx += w[i] * x[i] * x[i];
     }
     const float usual = sqrtf(sum_wxx / sum_w) * j->k.middle;
     if (!(usual >= TN_TINY) || !(usual < 1e15f)) return usual >= TN_TINY ? 65504 : 0;
-    for (int i = 0; i < 6; i++) {
-        sub_block sub;
-        try_sub(j, x, w, usual * around[i], &sub);
-        if (sub.qx <= 0 || sub.qx * sub.qx <= gain * sub.qq) continue;
-        gain = sub.qx * sub.qx / sub.qq;
-        best = sub.qx / sub.qq;
+    tn_scaled s, sum;
+    for (int i = 0; i < TN_SCALES; i++) scales[i] = usual * around[i];
+    memcpy(&s, scales, sizeof s);
+    for (int v = 0; v < TN_SCALE_VECTORS; v++) sum.v[v] = (tn_vf){0};
+    for (int i = 0; i < n; i += 8) {
+        const tn_scaled cost = free_group_cost(j, x + i, w + i, s);
+        for (int v = 0; v < TN_SCALE_VECTORS; v++) sum.v[v] += cost.v[v];
     }
-    return best;
+    int best = 0;
+    for (int i = 1; i < TN_SCALES; i++)
+        best = scales[i] * tn_lane(&sum, i) < scales[best] * tn_lane(&sum, best) ? i : best;
+    float scale = scales[best];
+    for (int round = 0; round < 2; round++)
+        scale = j->k.dims == 8 ? solve_free(j, 3, n, x, w, scale) : solve_free(j, 8, n, x, w, scale);
+    return scale;
 }
 
 /* The integers around the ideal scale, with d (and its factor) given. */
 static void choose_scale(const job *j, const float *x, const float *w, float ideal, float d, sub_block *out) {
     const float at = (ideal / d - 1) * 0.5f;
     const int near = !(at >= 0) ? 0 : at >= (float)j->k.max_scale ? j->k.max_scale : (int)at;
-    for (int s = near; s <= near + 1; s++) {
-        sub_block sub;
-        if (s > j->k.max_scale) continue;
-        try_sub(j, x, w, d * (float)(2 * s + 1), &sub);
-        sub.s = s;
-        if (s == near || sub.error < out->error) *out = sub;
-    }
+    const int last = j->k.max_scale - TN_SCALES + 1, first = near < 3 ? 0 : near - 3 < last ? near - 3 : last;
+    sub_tries tries;
+    float scales[TN_SCALES];
+    for (int i = 0; i < TN_SCALES; i++) scales[i] = d * (float)(2 * (first + i) + 1);
+    try_sub(j, x, w, scales, &tries);
+    int best = 0;
+    for (int i = 1; i < TN_SCALES; i++)
+        best = scales[i] * tries.sums.cost[i] < scales[best] * tries.sums.cost[best] ? i : best;
+    *out = (sub_block){.s = first + best,
+                       .qq = tries.sums.qq[best],
+                       .qx = tries.sums.qx[best],
+                       .error = scales[best] * tries.sums.cost[best]};
+    memcpy(out->groups, tries.groups[best], sizeof out->groups);
 }
 
 /* Fills the sub-blocks; returns d as it is stored. */
@@ -169,7 +241,7 @@ static float fit_block(const job *j, const float *x, const float *w, sub_block *
     enum { ROUNDS = 2 };
     const int n = 256 / j->k.n_subs;
     float ideal[MAX_SUBS], largest = 0, d = 0;
-    double error = INFINITY;
+    double error = INFINITY, best_qq = 0, best_qx = 0;
     memset(best, 0, (size_t)j->k.n_subs * sizeof *best);
     for (int i = 0; i < j->k.n_subs; i++) {
         ideal[i] = fit_sub(j, x + n * i, w + n * i);
@@ -191,10 +263,13 @@ static float fit_block(const job *j, const float *x, const float *w, sub_block *
         if (!(sum < error)) break;
         error = sum;
         d = stored;
+        best_qq = qq, best_qx = qx;
         memcpy(best, now, (size_t)j->k.n_subs * sizeof *best);
         next = (float)(qx / qq) / j->k.factor;
     }
-    return d;
+    const float solved = tn_f16_to_f32(tn_half(next));
+    const double scale = (double)solved * j->k.factor;
+    return scale * (scale * best_qq - 2 * best_qx) < error ? solved : d;
 }
 
 /* ---- The types ---- */
