@@ -49,7 +49,8 @@ int main(int argc, char **argv) {
 
     /* What failed left nothing behind, so that all may be freed whatever was made. */
     if (tern_model_open(argv[1], NULL, &model, &err) != TERN_OK ||
-        tern_tokenize(model, argv[2], strlen(argv[2]), TERN_TOKENIZE_BOS, &ids, &n_ids, &err) != TERN_OK ||
+        tern_tokenize(model, argv[2], strlen(argv[2]), TERN_TOKENIZE_BOS | TERN_TOKENIZE_OPEN, &ids, &n_ids,
+                      &err) != TERN_OK ||
         tern_session_new(model, NULL, &session, &err) != TERN_OK ||
         tern_session_eval(session, ids, n_ids, 1, &err) != TERN_OK)
         exit_code = fail(&err);

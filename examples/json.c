@@ -47,7 +47,8 @@ int main(int argc, char **argv) {
     size_t n_ids;
     tern_status status = tern_model_open(argv[1], NULL, &model, &err);
     if (status == TERN_OK)
-        status = tern_tokenize(model, argv[2], strlen(argv[2]), TERN_TOKENIZE_BOS, &ids, &n_ids, &err);
+        status = tern_tokenize(model, argv[2], strlen(argv[2]), TERN_TOKENIZE_BOS | TERN_TOKENIZE_OPEN, &ids,
+                               &n_ids, &err);
     if (status == TERN_OK) status = tern_session_new(model, NULL, &session, &err);
     if (status == TERN_OK) status = tern_session_eval(session, ids, n_ids, 1, &err);
     if (status == TERN_OK) status = answer(session, &err);

@@ -50,8 +50,8 @@ static void *run(void *argument) {
     tern_session_options_defaults(&options);
     options.n_threads = 1; /* of each session: the program has threads of its own */
     options.n_ctx = 512;
-    j->status =
-        tern_tokenize(j->model, j->prompt, strlen(j->prompt), TERN_TOKENIZE_BOS, &ids, &n_ids, &j->err);
+    j->status = tern_tokenize(j->model, j->prompt, strlen(j->prompt), TERN_TOKENIZE_BOS | TERN_TOKENIZE_OPEN,
+                              &ids, &n_ids, &j->err);
     if (j->status == TERN_OK) j->status = tern_session_new(j->model, &options, &session, &j->err);
     if (j->status == TERN_OK) j->status = tern_session_eval(session, ids, n_ids, 1, &j->err);
     if (j->status == TERN_OK) j->status = generate(j, session, ids, n_ids);

@@ -104,6 +104,13 @@ void tn_file_close(tn_file *file) {
     free(file);
 }
 
+tn_status tn_file_check_whole(const tn_file *file, tn_error *err) {
+    for (uint32_t i = 0; i < file->n_maps; i++)
+        if (!tn_fmap_is_whole(&file->maps[i]))
+            return tn_fail(err, TN_ERR_IO, "cannot read model", file->path, "the file shrank while in use");
+    return TN_OK;
+}
+
 const char *tn_file_path(const tn_file *file) {
     return file->path;
 }

@@ -73,6 +73,9 @@ tn_status tn_file_open(const char *path, tn_file **out, tn_error *err);
 tn_status tn_file_open_source(const tn_fmap_source *source, tn_file **out, tn_error *err);
 void tn_file_close(tn_file *file); /* NULL is fine */
 
+/* Fails where one of the shards became shorter since it was opened (tn_fmap_is_whole). */
+tn_status tn_file_check_whole(const tn_file *file, tn_error *err);
+
 const char *tn_file_path(const tn_file *file);
 const char *tn_file_format(const tn_file *file); /* "GGUF v3" */
 uint64_t tn_file_bytes(const tn_file *file);     /* all shards */

@@ -1,5 +1,6 @@
 /* The second half of the GGUF writer: layout, heads and data of the shards. */
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +189,10 @@ static tn_status check_apart(const tn_gguf_writer *w, const tn_file *source, tn_
     for (uint32_t i = 0; source && i < w->n_shards; i++) {
         struct stat st;
         const char *path = w->shards[i].path;
-        if (stat(path, &st) != 0) continue;
+        if (stat(path, &st) != 0) {
+            if (errno == ENOENT) continue;
+            return tn_fail(err, TN_ERR_IO, WHAT, path, "%s", strerror(errno));
+        }
         for (uint32_t m = 0; m < source->n_maps; m++) {
             if (source->maps[m].device != st.st_dev || source->maps[m].inode != st.st_ino) continue;
             return tn_fail(err, TN_ERR_ARG, WHAT, path, "is the same file as the input, %s", source->path);

@@ -159,6 +159,13 @@ void tn_checkpoint_close(tn_checkpoint *c) {
     free(c);
 }
 
+tn_status tn_checkpoint_check_whole(const tn_checkpoint *c, tn_error *err) {
+    for (uint32_t i = 0; i < c->n_shards; i++)
+        if (!tn_fmap_is_whole(&c->shards[i].map))
+            return tn_fail(err, TN_ERR_IO, "cannot read", c->shards[i].path, "the file shrank while in use");
+    return TN_OK;
+}
+
 uint64_t tn_checkpoint_n_tensors(const tn_checkpoint *c) {
     return c->n_tensors;
 }

@@ -162,13 +162,20 @@ TERN_API size_t tern_escape(char *dst, size_t cap, const char *text, size_t n);
 /* ---- Tokens --------------------------------------------------------------------------------------------- */
 
 enum {
-    TERN_TOKENIZE_BOS = 1,    /* BOS (and EOS) where the vocabulary asks for it */
-    TERN_TOKENIZE_SPECIAL = 2 /* text of control tokens becomes those tokens */
+    TERN_TOKENIZE_BOS = 1,     /* BOS (and EOS) where the vocabulary asks for it */
+    TERN_TOKENIZE_SPECIAL = 2, /* text of control tokens becomes those tokens */
+    TERN_TOKENIZE_OPEN = 4     /* the text goes on: no EOS behind it */
 };
 
 /* *ids is freed by the caller with tern_free. */
 TERN_API tern_status tern_tokenize(const tern_model *model, const char *text, size_t n, unsigned flags,
                                    int32_t **ids, size_t *n_ids, tern_error *err);
+
+/* A text as chunks of n_ctx tokens that are evaluated on their own, one behind the other: its tokens in order, without EOS; where the
+ * vocabulary asks for BOS that is the first of each chunk, in the place of the text's. What is left over is dropped, so that *n_ids, a
+ * multiple of n_ctx, may be 0. *ids is freed with tern_free. */
+TERN_API tern_status tern_tokenize_chunks(const tern_model *model, const char *text, size_t n, uint32_t n_ctx,
+                                          int32_t **ids, size_t *n_ids, tern_error *err);
 TERN_API void tern_free(void *memory);
 
 /* The bytes of one token, owned by the model; may be part of a character. Control tokens give their text only if
@@ -619,6 +626,14 @@ typedef struct tern_quantize_group {
     size_t n_candidates, chosen;
 } tern_quantize_group;
 
+typedef struct tern_quantized {
+    uint64_t n_elements, from_bytes, n_bytes; /* of all tensors */
+    uint32_t n_fallbacks;                     /* tensors whose rows did not fit the type wanted */
+    uint32_t n_shards;                        /* files written; 0 in a dry run */
+    char *recipe;                             /* the recipe as applied, YAML; freed with tern_free */
+    double divergence; /* with a text: the sum of the groups' divergences, an estimate for the whole */
+} tern_quantized;
+
 typedef struct tern_quantize_options {
     size_t size;
     const char *type;    /* a mix of types: "Q4_K_M"; NULL where there is a recipe or target_bpw */
@@ -644,23 +659,19 @@ typedef struct tern_quantize_options {
     const char *text;
     size_t n_text;
     void (*group)(void *user, const tern_quantize_group *group); /* NULL, or told of each group and choice */
-    /* NULL, or called after each measurement; false cancels. */
+    /* NULL, or called while measuring; false cancels. total is 0 as long as the model itself is evaluated. */
     bool (*measuring)(void *user, uint64_t done, uint64_t total);
+    /* NULL, or a file that keeps what is measured: what is in it is not measured again. Made where it is not there. */
+    const char *measures;
+    /* NULL, or told what will be made, sizes and recipe, before the first tensor is. */
+    void (*applied)(void *user, const tern_quantized *plan);
 } tern_quantize_options;
-
-typedef struct tern_quantized {
-    uint64_t n_elements, from_bytes, n_bytes; /* of all tensors */
-    uint32_t n_fallbacks;                     /* tensors whose rows did not fit the type wanted */
-    uint32_t n_shards;                        /* files written; 0 in a dry run */
-    char *recipe;                             /* the recipe as applied, YAML; freed with tern_free */
-    double divergence; /* with a text: the sum of the groups' divergences, an estimate for the whole */
-} tern_quantized;
 
 TERN_API void tern_quantize_options_defaults(tern_quantize_options *options);
 
 /* Writes `out` (with several shards OUT-00001-of-0000N.gguf and so on) from the model file `in`. It appears whole or not at all,
  * and never in the place of the input. Exactly one of type, recipe and target_bpw is set. A weight that is not finite is an error.
- * *result may be NULL. */
+ * *result may be NULL, and in a dry run `out`. */
 TERN_API tern_status tern_quantize(const char *in, const char *out, const tern_quantize_options *options,
                                    tern_quantized *result, tern_error *err);
 

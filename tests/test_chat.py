@@ -81,9 +81,9 @@ class Terminal:
         return self.wait(PROMPT)
 
     def leave(self, keys="\x04"):
-        """Sent once: what comes with the prompt is heard."""
+        """Sent once: it is heard whenever it comes."""
         self.send(keys)
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(timeout=120)
         os.close(self.master)
         return code
 
@@ -442,7 +442,7 @@ class Small(TestCase):
         path.write_text("".join(f"line {i}\n" for i in range(1500)))
         t = self.begin(*options, XDG_STATE_HOME=str(self.folder))
         t.say("the last")
-        self.assertEqual(path.read_text().splitlines(), [f"line {i}" for i in range(501, 1500)] + ["the last"])
+        self.assertEqual(path.read_text().splitlines(), [f"line {i}" for i in range(500, 1500)] + ["the last"])
         self.assertEqual(t.leave(), 0)
         path.unlink()
         for make in (lambda: path.symlink_to("/dev/null"), lambda: os.mkfifo(path), path.mkdir,
@@ -454,6 +454,42 @@ class Small(TestCase):
             self.assertEqual(t.leave(), 0)
             path.rmdir() if path.is_dir() else path.unlink()
         self.assertEqual(os.stat("/dev/null").st_mode & 0o777, 0o666)
+
+    def test_chats_at_once_share_the_history(self):
+        path = self.folder / "tern" / "history"
+        options = (self.model(), "--template", self.template(), "-n", 2)
+        first, second = (self.begin(*options, XDG_STATE_HOME=str(self.folder)) for _ in range(2))
+        for chat, line in ((first, "one"), (second, "two"), (first, "three"), (first, "three"), (second, "four")):
+            chat.send(line + "\r")
+            chat.wait(STATUS + rb".*" + PROMPT)
+        self.assertEqual(path.read_text().splitlines(), ["one", "two", "three", "four"])
+        with open(path, "a") as held:  # by another that does not go on
+            fcntl.flock(held, fcntl.LOCK_EX)
+            first.send("five\r")
+            first.wait(STATUS + rb".*" + PROMPT)
+            third = self.begin(*options, XDG_STATE_HOME=str(self.folder))
+            third.send("\x1b[A\r")
+            third.wait(STATUS + rb".*" + PROMPT)
+        self.assertEqual(self.saved(third)["messages"][0]["content"], "five")
+        self.assertEqual([t.leave() for t in (first, second, third)], [0, 0, 0])
+
+    def test_what_is_typed_early_is_heard(self):
+        """A Ctrl-D above all, which the kernel would take for the end of a line if the terminal were in lines for a moment."""
+        options = (self.model(), "--template", self.template(), *self.long_answers())
+        path = self.folder / "tern" / "history"
+        path.parent.mkdir()
+        with open(path, "a") as held:  # so that it stays for a while between the line and the answer
+            t = self.begin(*options, "-n", 2, XDG_STATE_HOME=str(self.folder))
+            fcntl.flock(held, fcntl.LOCK_EX)
+            t.send("a\r")
+            t.wait(rb"a\r\n")
+            self.assertEqual(t.leave(), 0)
+        t = self.begin(*options, "-n", 40)
+        t.send("a\r")
+        t.wait(rb"The ")
+        t.between_signals(lambda: t.send("early\r\x04"))
+        t.wait(PROMPT + rb"early.*" + STATUS)
+        self.assertEqual(t.process.wait(timeout=120), 0)
 
     @staticmethod
     def leave_after(t):
@@ -479,6 +515,20 @@ class Small(TestCase):
         self.assertEqual(result.returncode, 1)
         self.assert_error(result.stderr, rb".*only one")
         self.assertEqual(len(json.loads((self.folder / "s").read_text())["messages"]), 2)
+
+    def test_a_turn_that_cannot_be_said_anew_stays(self):
+        path = self.template("{% if messages[0].role == 'system' or messages[-1].content == 'bad' %}"
+                             "{{ raise_exception('never') }}{% endif %}" + TEMPLATE)
+        save = f"/save {self.folder / 's'}"
+        for lines in (["/edit bad"], ["/system s", "/regen", "/system -"]):
+            said = []
+            for more in ([], lines):
+                result = talk(self.model(), "--template", path, "-n", 4, "-s", 1, lines=["a", "b", *more, save])
+                self.assertEqual(result.returncode, 1 if more else 0)
+                said.append(json.loads((self.folder / "s").read_text())["messages"])
+            self.assert_error(result.stderr, rb".*never")
+            self.assertEqual([m["role"] for m in said[0]], ["user", "assistant"] * 2)
+            self.assertEqual(said[1], said[0])
 
 
 if __name__ == "__main__":

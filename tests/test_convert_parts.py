@@ -62,6 +62,14 @@ def test_pre_tokenizers(folder):
     one = {"type": "Sequence", "pretokenizers": removed}
     keys, said = convert(CHECKPOINT.write(folder, files={"tokenizer.json": plain | {"pre_tokenizer": one}}))
     check(keys and keys[K + "pre"] == "llama-bpe", f"removed and inverted: {said if not keys else keys[K + 'pre']}")
+    # A sign by its number is that sign; behind two backslashes there is none, and the number of an operator is no operator.
+    pattern = stages[0]["pattern"]["Regex"]
+    for old, new, same in ((r"\r", r"\r", True), ("'", r"\x27", True), ("s|", r"\x73|", True), ("s|", r"\x{73}|", True),
+                           (r"\s", r"\\x73", False), ("+", r"\x2B", False), ("s|", r"\x{73|", False)):  # fmt: skip
+        split = stages[0] | {"pattern": {"Regex": pattern.replace(old, new, 1)}}
+        pre = {"type": "Sequence", "pretokenizers": [split, stages[1]]}
+        keys, said = convert(CHECKPOINT.write(folder, files={"tokenizer.json": plain | {"pre_tokenizer": pre}}))
+        check(bool(keys) == same, f"{new} for {old}: {said if not keys else keys[K + 'pre']}")
 
 
 # ---- SentencePiece --------------------------------------------------------------------------------------------------

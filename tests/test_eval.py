@@ -23,7 +23,7 @@ except ImportError as error:
 
 TERN = tiny.tern()
 N_CTX = 24
-TEXT = "the rain on the roof is an old tune; it starts at nine, and then the house is still. " * 5
+TEXT = (pathlib.Path(__file__).resolve().parent / "data" / "alice-2.txt").read_text(encoding="ascii")[:400]
 QUESTIONS = [("the", ["rain", "sea in the north", "a"], 0), ("it starts at", ["nine", "ten"], 1), ("an old ", ["tune", "house, then"], 1),
              ("on the roof", [" rain", "the rain on it", "no"], 2), ("is", ["still", "on"], 0)]  # fmt: skip
 
@@ -122,6 +122,22 @@ class Eval(unittest.TestCase):
             self.assertEqual(found["questions"], len(QUESTIONS))
             self.near(found, "accuracy_percent", *(100 * x for x in mean_and_error(right)))
             self.near(found, "accuracy_normalized_percent", *(100 * x for x in mean_and_error(normalized)))
+
+    def test_eos_is_no_part_of_a_text(self):
+        """Vocabularies that put EOS behind what they tokenize: it is not scored."""
+        model = tiny.Model(tiny.CASES["llama"]).write(str(self.folder / "eos.gguf"), meta={"tokenizer.ggml.add_eos_token": ("bool", True)})
+        n = len(run("tokenize", "-m", self.base, "--no-special", text=TEXT).split())
+        self.assertEqual(len(run("tokenize", "-m", model, "--no-special", text=TEXT).split()), n + 1)
+        found = self.eval("perplexity", model, "-f", self.text, "-c", n)
+        self.assertEqual(found["perplexity"], self.eval("perplexity", self.base, "-f", self.text, "-c", n)["perplexity"])
+        self.assertIn("too short", run("eval", "perplexity", "-m", model, "-f", self.text, "-c", n + 1, code=1))
+        self.assertIn("too short", run("imatrix", "-m", model, "-f", self.text, "-c", n + 1, "-o", self.folder / "i", code=1))
+        path = self.folder / "eos.jsonl"
+        path.write_text("".join(json.dumps({"question": q, "choices": c, "answer": a}) + "\n" for q, c, a in QUESTIONS))
+        results = [self.eval("choice", m, "-f", path) for m in (model, self.base)]
+        self.assertEqual(*[{k: v for k, v in found.items() if k != "file"} for found in results])
+        texts = [run("run", "-m", m, "-p", "the rain", "-n", 8, "--temp", 0, "-q", "--ignore-eos") for m in (model, self.base)]
+        self.assertEqual(*texts)
 
     def test_figures_depend_on_the_model_alone(self):
         other = self.folder / "other.logits"

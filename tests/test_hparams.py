@@ -1,18 +1,14 @@
 """Model files with wrong hyper-parameters, tensors or vocabularies end in one clean error; odd but right ones load.
 
-Each row writes a tiny model with one defect and runs `tern logits` and `tern inspect` on it. A clean error is exit 1, one
-line "tern: error: ..." that names the file and the key or tensor, no raw control bytes, no output file, under 2 s and in
-little memory. A file that must load gives finite logits, the same as the sound file's where the defect is harmless.
+Each row writes a tiny model with one defect and runs `tern logits` and `tern inspect` on it. A clean error is a refusal
+(refusals.py) that names the file and the key or tensor and leaves no output file. A file that must load gives finite
+logits, the same as the sound file's where the defect is harmless.
 """
 
 import dataclasses
-import os
 import pathlib
-import re
-import subprocess
 import sys
 import tempfile
-import time
 
 try:
     import numpy as np
@@ -21,6 +17,7 @@ try:
     sys.path[:0] = [str(TESTS), str(TESTS / "golden")]
     import forward
     import tiny
+    from refusals import Runner, refusal
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -28,16 +25,6 @@ except ImportError as error:
 IDS = [1, 280, 287, 66, 222, 107, 165, 41]
 NAN, INF = float("nan"), float("inf")
 BASE = tiny.Case("base", "llama", n_layers=2)
-LIMIT_SECONDS, LIMIT_BYTES = 2.0, 64 << 20
-
-# Runs a command from a small process and reports its peak memory: a child's figure starts at its parent's, and the
-# parent's, with numpy loaded, would hide it.
-MEASURE = """
-import os, sys
-pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
-_, status, usage = os.wait4(pid, 0)
-with open(os.environ["MEASURE_TO"], "w") as f: f.write(f"{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss}")
-"""
 
 
 @dataclasses.dataclass
@@ -492,58 +479,25 @@ def bpe_rows():
     yield row("bpe: a byte missing", "either", "tokens", {t + "tokens": ("str[]", tokens[:65] + ["yy"] + tokens[66:])})
 
 
-@dataclasses.dataclass
-class Run:
-    code: int
-    stdout: bytes
-    stderr: str
-    seconds: float
-    peak_bytes: int
-
-
 class Bench:
     """Runs the program under test, and keeps the failures."""
 
     def __init__(self, folder):
         self.folder = folder
         self.failures = []
-        self.is_sanitized = b"__asan_init" in pathlib.Path(tiny.tern()).read_bytes()
+        self.runner = Runner()
 
-    def run(self, *arguments, text=b""):
-        report = self.folder / "measure.txt"
-        command = [sys.executable, "-S", "-c", MEASURE, tiny.tern(), *map(str, arguments)]
-        started = time.monotonic()
-        done = subprocess.run(
-            command, input=text, capture_output=True, timeout=60, env={**os.environ, "MEASURE_TO": str(report)}
-        )
-        code, peak = map(int, report.read_text().split())
-        return Run(
-            code, done.stdout, done.stderr.decode(errors="backslashreplace"), time.monotonic() - started, peak * 1024
-        )
+    def run(self, path, *arguments, text=b""):
+        """The finished run, and the limit that it went over or None."""
+        done = self.runner.run(*arguments, text=text)
+        return done, self.runner.over(done, path.stat().st_size)
 
     def clean_error(self, run, path=None, names=()):
         """What is wrong with a failed run, or None. Without a path the error is about something else than the file."""
-        lines = [line for line in run.stderr.splitlines() if not line.startswith("tern: warning: ")]
-        if run.code != 1:
-            return f"exit {run.code}, expected 1"
-        if len(lines) != 1 or not lines[0].startswith("tern: error: "):
-            return "expected one line 'tern: error: ...'"
-        if path and path.name not in lines[0]:
-            return "the error does not name the file"
-        if names and not any(name in lines[0].replace(str(path), "") for name in names):
+        why = refusal(run, [path.name] if path else [])
+        if not why and names and not any(name in run.stderr.replace(str(path), "") for name in names):
             return f"the error names none of {names}"
-        return None
-
-    def limits(self, run, path):
-        if re.search(r"[\x00-\x09\x0b-\x1f\x7f]", run.stderr):
-            return "raw control bytes on stderr"
-        if self.is_sanitized:
-            return None  # slower and larger than what is promised
-        if run.seconds > LIMIT_SECONDS:
-            return f"took {run.seconds:.1f} s"
-        if run.peak_bytes > path.stat().st_size + LIMIT_BYTES:
-            return f"took {run.peak_bytes >> 20} MiB"
-        return None
+        return why
 
     def complain(self, row, command, run, why):
         if why:
@@ -555,8 +509,7 @@ def check_logits(bench, row, path, sound):
     """Returns whether the file loaded as it should or may."""
     out = bench.folder / "logits.f32"
     out.unlink(missing_ok=True)
-    run = bench.run("logits", "-m", path, "--ids", " ".join(map(str, row.ids)), "--all", "-o", out, *row.options)
-    why = bench.limits(run, path)
+    run, why = bench.run(path, "logits", "-m", path, "--ids", " ".join(map(str, row.ids)), "--all", "-o", out, *row.options)
     loads = row.expect in ("loads", "same") or (row.expect == "either" and run.code == 0)
     if not why and not loads:
         why = bench.clean_error(run, path, row.names) or ("an output file was left" if out.exists() else None)
@@ -582,14 +535,14 @@ def check_row(bench, row, models, sound):
     )
     loads = check_logits(bench, row, path, sound[row.base])
     # Metadata can be shown of a file that cannot be computed with, so a defect may pass here.
-    run = bench.run("inspect", path)
-    why = bench.limits(run, path) or (None if run.code == 0 else bench.clean_error(run, path, row.names))
+    run, why = bench.run(path, "inspect", path)
+    why = why or (None if run.code == 0 else bench.clean_error(run, path, row.names))
     bench.complain(row, "inspect", run, why or ("expected to load" if loads and run.code else None))
     if loads:
-        run = bench.run("tokenize", "-m", path, *row.options, text=b"he in the\xff\n")
+        run, over = bench.run(path, "tokenize", "-m", path, *row.options, text=b"he in the\xff\n")
         refused = row.no_text or (row.expect == "either" and run.code != 0)
         why = bench.clean_error(run) if refused else (f"exit {run.code}" if run.code else None)
-        bench.complain(row, "tokenize", run, bench.limits(run, path) or why)
+        bench.complain(row, "tokenize", run, over or why)
 
 
 def check_numpy(bench, what, case, tensors, meta):

@@ -6,6 +6,7 @@ nothing to look at.
 * Only src/model and models name an architecture.
 * The library never ends the process, and has no mutable variable outside functions.
 * Kernel files have no conditional compilation.
+* In the library for x86-64 only what is named for an instruction set holds its instructions; all else runs on any such processor.
 * Every header compiles alone as C11, the public one as C++17 too. A kernel header that is written once for several
   instruction sets may need definitions of the file that includes it, if the comment at its top says so.
 """
@@ -232,9 +233,56 @@ def check_mutable_variables(library):
     return failures
 
 
+# Instructions that x86-64's first processors lack, and what of those a level may not use. tzcnt is not among them: to them
+# it is bsf, and compilers write it where both are the same.
+LEVELS = {
+    "avx2": r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])|vpdp",
+    "avxvnni": r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])",
+    "avx512": r"vpdp",
+    "avx512vnni": r"\{vex\}",
+}
+BEYOND_BASELINE = re.compile(
+    r"""v(?!err$|erw$)\w+ | (h|add)(add|sub)p[sd] | mov(ddup|shdup|sldup|be\w?|ntdqa) | lddqu | fisttp\w*
+    | p(shufb|h(add|sub)\w*|maddubsw|mulhrsw|sign[bwd]|alignr|abs[bwd]) | p?blend\w+ | p(max|min)(sb|sd|uw|ud) | pmul(ld|dq)
+    | p(ins|ext)r[bdq] | pmov[sz]x\w+ | ptest | pcmp(eq|gt)q | pcmp[ei]str\w+ | packusdw | phminposuw | round[ps][sd]
+    | dpp[sd] | (insert|extract)ps | mpsadbw | crc32\w? | (pop|lz)cnt\w? | andn\w? | bextr\w? | bls(i|r|msk)\w? | bzhi\w?
+    | p(dep|ext)\w? | mulx\w? | rorx\w? | s(ar|hl|hr)x\w? | ad[co]x\w? | aes\w+ | sha\d\w+ | pclmul\w+
+    | k(mov|or|and|not|test|shift|unpck|xor|xnor|add)\w+""",
+    re.VERBOSE,
+)
+
+
+def level_in(name):
+    """Of kernels_avx2.c.o, tn_add_avx2, or what a compiler made of it, tn_add_avx2.part.0."""
+    found = re.search(rf"_({'|'.join(LEVELS)})(\.|$)", name)
+    return found.group(1) if found else None
+
+
+def check_instructions(library):
+    """The level is that of the member or, if it has functions of several, of the function."""
+    listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True).stdout
+    failures = []
+    for part in re.split(r"\n(?=\S+:     file format)", listing):
+        member = part.lstrip().split(":")[0]
+        functions = re.split(r"\n[0-9a-f]+ <(\S+)>:\n", part)
+        names, bodies = functions[1::2], functions[2::2]
+        levels = {level_in(name) for name in names} - {None}
+        of_member = level_in(member) or (levels.pop() if len(levels) == 1 else None)
+        for name, body in zip(names, bodies):
+            level = level_in(name) or of_member
+            for line in body.splitlines():
+                code = line.split("\t", 2)[-1]
+                prefixed = re.sub(r"^((rep\w*|lock|data16|bnd|notrack|[c-gs]s) )*(\{\w+\} )?", "", code)
+                mnemonic = prefixed.split(None, 1)[0] if prefixed.split() else ""
+                if re.search(LEVELS[level], code) if level else BEYOND_BASELINE.fullmatch(mnemonic):
+                    failures.append(f"{member}: {name}: '{code.strip()}' is not for {level or 'any processor'}")
+                    break
+    return failures
+
+
 def is_sanitized(library):
     symbols = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
-    return "__asan_init" in symbols or "__ubsan" in symbols
+    return any(name in symbols for name in ("__asan_init", "__ubsan", "__tsan_init"))
 
 
 WARNINGS = "-Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wstrict-prototypes -Werror".split()
@@ -316,6 +364,14 @@ class Tree(unittest.TestCase):
         if is_sanitized(LIBRARY):
             self.skipTest("a sanitizer's own variables are in the library")
         self.expect_none(check_mutable_variables(LIBRARY))
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "the instructions known are those of x86-64")
+    def test_only_code_of_a_level_holds_its_instructions(self):
+        if not LIBRARY.exists():
+            self.skipTest(f"no {LIBRARY}")
+        if is_sanitized(LIBRARY):
+            self.skipTest("a sanitizer's instructions are in the library")
+        self.expect_none(check_instructions(LIBRARY))
 
     def test_every_header_compiles_alone(self):
         unchecked = []
@@ -452,6 +508,31 @@ class SelfTest(unittest.TestCase):
                 (self.root / "a.a").unlink(missing_ok=True)
                 subprocess.run(["ar", "rc", "a.a", "a.o"], cwd=self.root, check=True)
                 self.expect(check_mutable_variables(self.root / "a.a"), *([name, "a.o"] if name else []))
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "the instructions known are those of x86-64")
+    def test_instructions(self):
+        add = "void add%s(float *x) { for (int i = 0; i < 64; i++) x[i] += 1; }\n"
+        target = '__attribute__((target("avx2"))) '
+        for name, text, flags, parts in (
+            ("a", add % "", [], ()),
+            ("a", add % "", ["-mavx2"], ("a.o: add:", "any processor")),
+            ("a_avx2", add % "", ["-mavx2"], ()),
+            ("a_avx2", add % "", ["-mavx512f", "-mprefer-vector-width=512"], ("add:", "%zmm", "not for avx2")),
+            ("a_avxvnni", add % "", ["-mavx512f", "-mprefer-vector-width=512"], ("not for avxvnni",)),
+            ("a", add % "_avx2" + "static int b;\n", ["-mavx2"], ()),
+            ("a", target + add % "_avx2" + add % "_avx512" + add % "", [], ()),
+            ("a", add % "_avx2" + add % "_avx512" + add % "", ["-mavx2"], ("a.o: add:", "any processor")),
+            ("a", "int count(unsigned x) { return __builtin_popcount(x); }\n", ["-mpopcnt"], ("popcnt",)),
+            ("a", "int first(unsigned x) { return __builtin_ctz(x); }\n", [], ()),
+        ):
+            with self.subTest(name=name, text=text, flags=flags):
+                self.write("a.c", text)
+                for old in self.root.glob("*.[ao]"):
+                    old.unlink()
+                compiler = [os.environ.get("CC", "cc"), "-O3", *flags, "-c", "a.c", "-o", f"{name}.o"]
+                subprocess.run(compiler, cwd=self.root, check=True)
+                subprocess.run(["ar", "rc", "a.a", f"{name}.o"], cwd=self.root, check=True)
+                self.expect(check_instructions(self.root / "a.a"), *parts)
 
     def test_headers_alone(self):
         self.expect(check_headers(self.root, []))

@@ -59,7 +59,8 @@ class Auto(unittest.TestCase):
 
     def auto(self, source, *args):
         """What a dry run prints: {(pattern, layers): [(chosen, type, divergence)]}, the recipe, the expected divergence."""
-        lines = run("quantize", source, "--dry-run", "--auto", "-f", self.text, "-t", 1, *args).splitlines()
+        text = [] if "-f" in args else ["-f", self.text]
+        lines = run("quantize", source, "--dry-run", "--auto", *text, "-t", 1, *args).splitlines()
         end = next(i for i, line in enumerate(lines) if line.startswith("divergence expected"))
         groups = {}
         for line in lines[:end]:
@@ -96,8 +97,8 @@ class Auto(unittest.TestCase):
         self.assertAlmostEqual(expected, sum(d for cells in groups.values() for mark, _, d in cells if mark), delta=0.01 * expected)
         ids = list(map(int, run("tokenize", "-m", self.source, "--no-special", text=TEXT).split()))
         self.assertGreater(len(ids), 2 * N_CTX * N_CHUNKS)
-        step = (len(ids) - N_CTX) // (N_CHUNKS - 1)
-        chunks = [[1] + ids[at + 1 : at + N_CTX] for at in range(0, N_CHUNKS * step, step)]
+        last = len(ids) // N_CTX - 1
+        chunks = [[1] + ids[at + 1 : at + N_CTX] for at in (last * i // (N_CHUNKS - 1) * N_CTX for i in range(N_CHUNKS))]
 
         def predictions(path):
             return np.concatenate([log_softmax(tiny.logits(path, chunk, "--all"))[N_CTX // 2 :] for chunk in chunks])
@@ -162,6 +163,38 @@ class Auto(unittest.TestCase):
         digests.add(digest(out))
         self.assertEqual(len(digests), 1)
 
+    def test_measures_are_kept_and_taken(self):
+        kept = self.folder / "measures"
+        recipe = "target_bpw: {}\nladder: [Q4_0, Q8_0]\nrules: [{{tensors: ['*ffn*', token_embd.weight], type: Q8_0}}]\n"
+
+        def auto(target, text=self.text):
+            more = ["--measures", kept, "-f", text, "--recipe", self.recipe(recipe.format(target))]
+            return self.auto(self.source, *more)[0]
+
+        def lines():
+            return kept.read_text().splitlines()
+
+        first, head = auto(8.2), "tern measures 1"
+        self.assertEqual(len(lines()), 1 + 3 * 4 * 2)
+        auto(7.7)
+        self.assertEqual(len(lines()), 1 + 3 * 4 * 2)  # another target asks for nothing new
+        made_up = [line.split()[0] + f" 0.{i + 101}" for i, line in enumerate(lines()[1:])]
+        kept.write_text("\n".join([head, *made_up]) + "\n")
+        self.assertEqual([d for cells in auto(8.2).values() for _, _, d in cells], [(i + 101) / 1000 for i in range(24)])
+        kept.write_text("\n".join([head, *made_up[:5]]) + "\n")  # as if interrupted there
+        self.assertEqual([d for cells in auto(8.2).values() for _, _, d in cells][5:],
+                         [d for cells in first.values() for _, _, d in cells][5:])  # fmt: skip
+        other = self.folder / "other.txt"
+        other.write_text(TEXT[1:])
+        auto(8.2, other)
+        self.assertEqual(len(lines()), 1 + 2 * 24)
+        for wrong in ("", "tern measures 2\n", head + "\n0 1\n", head + "\n" + "0" * 16 + " -1\n", head + "\n" + "0" * 16 + " 1",
+                      head + "\n" + "0" * 16 + " nan\n", head + "\n" + "0" * 80 + "\n"):  # fmt: skip
+            kept.write_text(wrong)
+            message = run("quantize", self.source, "--dry-run", "--target-bpw", 8, "--auto", "-f", self.text, "--measures", kept, code=1)
+            self.assertIn("not a file of measures", message)
+            self.assertEqual(kept.read_text(), wrong)
+
     def test_a_target_without_text_is_shared_by_squared_error(self):
         one, two = self.folder / "one.gguf", self.folder / "two.gguf"
         run("quantize", self.source, one, "--target-bpw", 5.5, "-q")
@@ -180,7 +213,10 @@ class Auto(unittest.TestCase):
             ([self.source, out, "--type", "Q8_0", "--auto", "-f", self.text], "not --type", 2),
             ([self.source, out, "--type", "Q8_0", *target], "expected either", 2),
             ([self.source, out, "--target-bpw", "0"], "--target-bpw", 2),
-            ([self.source, out, *target, "--auto", "-f", short], "at least 16 tokens", 1),
+            ([self.source, out, *target, "--auto", "-f", short], "at least 128 tokens", 1),
+            ([self.source, out, *target, "--measures", short], "--measures is for --auto", 2),
+            ([self.source, out, *target, "--auto", "-f", self.text, "--measures", short], "not a file of measures", 1),
+            ([self.source, out, *target, "--auto", "-f", self.text, "--measures", self.source], "not a file of measures", 1),
             ([self.source, out, "--target-bpw", 3, "--auto", "-f", self.text], "the smallest types need", 1),
             ([self.source, out, "--recipe", self.recipe("type: Q8_0\n"), "--auto", "-f", self.text], "without a target", 1),
             ([coarse, out, *target, "--auto", "-f", self.text], "--allow-requantize", 1),

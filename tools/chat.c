@@ -7,6 +7,7 @@
 
 #include "chat.h"
 #include "profile.h"
+#include "sandbox.h"
 #include "terminal.h"
 
 static const char help[] =
@@ -21,8 +22,8 @@ static const char help[] =
     "  --reasoning show|hide  what the model thinks before it answers (show)\n"
     "  -s, --seed N          seed of the draws (a new one)\n"
     "  --temp X              temperature of the draws (0.8; 0: greedy)\n"
-    "  --grammar FILE        every answer must match this grammar (GBNF)\n"
-    "  --json-schema FILE    every answer must be valid by it; also the schema itself\n"
+    "  --grammar FILE, --json-schema FILE  every answer must match it (GBNF; JSON)\n"
+    "  --sandbox, --sandbox-dir DIR  no network, programs or files but /save's in DIR\n"
     "  --profile NAME        settings from ~/.config/tern/config.yaml (default)\n"
     "  --help-sampling       how tokens are drawn, and all options for that\n"
     "  --stop TEXT           end an answer before this text; up to 16 of them\n"
@@ -81,12 +82,22 @@ static int open_chat(tn_chat *chat) {
     const char *system = chat->options->system;
     if (system && tern_chat_set_system(chat->chat, system, strlen(system), &err) != TERN_OK)
         return tn_cli_fail_library(&err);
+    return TN_EXIT_DONE;
+}
+
+/* The input first: what is typed while the model is opened counts; and what it reads (descriptions of terminals, the history) is
+ * the user's own, and not open to a confined process. */
+static int open_input(tn_chat *chat) {
+    char history[4096];
     chat->input = tn_input_new();
-    return chat->input ? TN_EXIT_DONE : tn_cli_fail("cannot chat: out of memory");
+    if (!chat->input) return tn_cli_fail("cannot chat: out of memory");
+    if (!chat->options->sandbox) return TN_EXIT_DONE;
+    return tn_sandbox_enter(chat->options, tn_input_folder(chat->input, history, sizeof history));
 }
 
 static int open_all(tn_chat *chat) {
-    int exit_code;
+    int exit_code = open_input(chat);
+    if (exit_code) return exit_code;
     chat->model = tn_cli_open_model(chat->options, TERN_OPEN_ALL, &exit_code);
     if (!exit_code) exit_code = tn_chat_settings_start(&chat->settings, chat->options, chat->model);
     if (!exit_code) exit_code = open_template(chat);
@@ -113,18 +124,18 @@ static void close_all(tn_chat *chat) {
 static void greet(const tn_chat *chat) {
     tern_model_info info;
     tern_model_info_get(chat->model, &info);
-    if (tn_input_is_interactive(chat->input))
-        tn_chat_note(chat, "%s, context %u; /help, Ctrl-D leaves", *info.name ? info.name : "a model",
-                     (unsigned)tern_session_n_ctx(chat->session));
+    if (!tn_input_is_interactive(chat->input)) return;
+    tn_chat_note(chat, "%s, context %u; /help, Ctrl-D leaves", *info.name ? info.name : "a model",
+                 (unsigned)tern_session_n_ctx(chat->session));
+    if (chat->options->sandbox) {
+        char text[400];
+        tn_chat_note(chat, "in a sandbox: %s", tn_sandbox_describe(chat->options, text, sizeof text));
+    }
 }
 
 static int say(tn_chat *chat, const char *text, size_t n) {
-    tern_error err;
-    const size_t at = tern_chat_n_messages(chat->chat);
     const bool escaped = n > 1 && text[0] == '/' && text[1] == '/';
-    if (tern_chat_add(chat->chat, "user", text + escaped, n - escaped, &err) != TERN_OK)
-        return tn_cli_fail_library(&err);
-    return tn_chat_answer(chat, at);
+    return tn_chat_ask(chat, tern_chat_n_messages(chat->chat), text + escaped, n - escaped);
 }
 
 /* How full the context is stands where one types. */
@@ -135,6 +146,7 @@ static tn_input_result next_text(tn_chat *chat, const char **text, size_t *n) {
     tn_input_result result = tn_input_read(chat->input, prompt, NULL, text, n);
     while (result == TN_INPUT_INTERRUPTED && tn_input_is_interactive(chat->input)) {
         tn_cli_forget_interrupt();
+        if (tn_cli_interrupted()) break; /* by SIGTERM or SIGHUP */
         result = tn_input_read(chat->input, prompt, NULL, text, n);
     }
     return result;
@@ -153,8 +165,10 @@ static int talk(tn_chat *chat) {
         if (n == 0) continue;
         const bool command = text[0] == '/' && text[1] != '/';
         const int failed = command ? tn_chat_command(chat, text, &quit) : say(chat, text, n);
-        if (tn_cli_interrupted() && !tn_input_is_interactive(chat->input)) return TN_EXIT_INTERRUPTED;
+        if (!tn_input_is_interactive(chat->input) && tn_cli_interrupted()) return TN_EXIT_INTERRUPTED;
         tn_cli_forget_interrupt();
+        if (tn_cli_interrupted()) return TN_EXIT_INTERRUPTED;
+        if (chat->output_failed) return failed;
         if (failed) exit_code = failed;
     }
     /* A person saw each error and went on; a script learns of it here. */
@@ -185,6 +199,7 @@ static int chat_with(const tn_options *options) {
 static int run_command(const tn_options *options) {
     tn_options all = *options;
     tn_profile *profile;
+    all.sandbox = all.sandbox || all.sandbox_dir;
     int exit_code = tn_profile_apply(&all, &profile);
     if (!exit_code) exit_code = chat_with(&all);
     tn_profile_free(profile);
@@ -199,7 +214,7 @@ const tn_command tn_command_chat = {
                 TN_ACCEPT(PREDICT) | TN_ACCEPT(CTX) | TN_ACCEPT(FULL) | TN_ACCEPT(REASONING) |
                 TN_ACCEPT(DRAFT) | TN_ACCEPT(THREADS) | TN_ACCEPT(PIN) | TN_ACCEPT(BATCH) | TN_ACCEPT(KV) |
                 TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(PRE) | TN_ACCEPT(QUIET) | TN_ACCEPT(STOP) |
-                TN_SAMPLING_OPTIONS,
+                TN_ACCEPT(SANDBOX) | TN_ACCEPT(SANDBOX_DIR) | TN_SAMPLING_OPTIONS,
     .required = TN_ACCEPT(MODEL),
     .model_operand = true,
     .run = run_command,

@@ -35,15 +35,16 @@ typedef struct tn_chat {
     tn_chat_totals totals;
     bool is_terminal, colours; /* of standard output */
     bool reading;              /* a prompt */
+    bool output_failed;        /* nothing more can be said */
     double reading_start;
     unsigned spin;
 } tn_chat;
 
 /* ---- chat_answer.c ---- */
 
-/* Answers the last message, on standard output, and adds what was said to the conversation. Where nothing was, the messages from
- * `undo_to` on are taken back. Returns the exit code. */
-int tn_chat_answer(tn_chat *chat, size_t undo_to);
+/* Asks `text` in place of the messages from `at` on, answers on standard output, and adds what was said to the conversation. Where
+ * nothing was, the question is taken back and those messages are there again. `text` may be of one of them. Returns the exit code. */
+int tn_chat_ask(tn_chat *chat, size_t at, const char *text, size_t n);
 
 /* The callback of the session: a line on stderr while a prompt is read, and the end of it on Ctrl-C. */
 bool tn_chat_show_reading(void *user, uint32_t done, uint32_t total);

@@ -239,7 +239,10 @@ static int speak(answer *a) {
     exit_code = answer_all(a);
     a->end = tn_seconds();
     tn_style_end(&a->style);
-    if (a->style.wrote && !a->style.ends_in_newline) tn_write_all(STDOUT_FILENO, "\n", 1);
+    int failed = a->style.wrap.failed;
+    if (!failed && a->style.wrote && !a->style.ends_in_newline) failed = tn_write_all(STDOUT_FILENO, "\n", 1);
+    chat->output_failed = failed != 0;
+    if (failed && !exit_code) exit_code = tn_cli_fail_write("standard output", failed);
     if (a->generator) end_generator(a);
     chat->totals.n_answers++;
     chat->totals.n_generated += a->n_tokens;
@@ -250,18 +253,77 @@ static int speak(answer *a) {
     return exit_code;
 }
 
-int tn_chat_answer(tn_chat *chat, size_t undo_to) {
+/* ---- What was said instead, until now ---- */
+
+typedef struct kept_message {
+    char *role, *text;
+    size_t n;
+} kept_message;
+
+static void free_kept(kept_message *kept, size_t n) {
+    for (size_t i = 0; kept && i < n; i++) free(kept[i].role), free(kept[i].text);
+    free(kept);
+}
+
+/* Copies of the messages from `at` on; NULL when memory is out. */
+static kept_message *keep(const tn_chat *chat, size_t at, size_t n) {
+    kept_message *kept = calloc(n + 1, sizeof *kept);
+    tern_message m;
+    for (size_t i = 0; kept && i < n; i++) {
+        tern_chat_message(chat->chat, at + i, &m);
+        kept[i] = (kept_message){strdup(m.role), malloc(m.n + 1), m.n};
+        if (!kept[i].role || !kept[i].text) {
+            free_kept(kept, n);
+            return NULL;
+        }
+        memcpy(kept[i].text, m.text, m.n);
+    }
+    return kept;
+}
+
+static int put_back(tn_chat *chat, size_t at, const kept_message *kept, size_t n) {
+    tern_error err;
+    tern_chat_truncate(chat->chat, at);
+    for (size_t i = 0; i < n; i++)
+        if (tern_chat_add(chat->chat, kept[i].role, kept[i].text, kept[i].n, &err) != TERN_OK)
+            return tn_cli_fail_library(&err);
+    return TN_EXIT_DONE;
+}
+
+static int answer_last(tn_chat *chat, bool *said, bool *interrupted) {
     answer a = {.chat = chat};
     tn_input_hush(chat->input, true);
-    int exit_code = speak(&a);
+    const int exit_code = speak(&a);
     tn_input_hush(chat->input, false);
-    if (a.n_text == 0) { /* roles must go on taking turns */
-        tern_chat_truncate(chat->chat, undo_to);
-        if (!exit_code)
-            tn_chat_note(chat, "%s",
-                         a.interrupted ? "stopped; the message is taken back"
-                                       : "no answer; the message is taken back");
-    }
+    *said = a.n_text > 0;
+    *interrupted = a.interrupted;
     free(a.text);
+    return exit_code;
+}
+
+int tn_chat_ask(tn_chat *chat, size_t at, const char *text, size_t n) {
+    const size_t n_kept = tern_chat_n_messages(chat->chat) - at;
+    tern_error err;
+    bool said = false, interrupted = false;
+    kept_message *kept = keep(chat, at, n_kept);
+    char *copy = kept ? malloc(n + 1) : NULL;
+    if (!copy) {
+        free_kept(kept, n_kept);
+        return tn_cli_fail("cannot chat: out of memory");
+    }
+    memcpy(copy, text, n);
+    tern_chat_truncate(chat->chat, at);
+    int exit_code = tern_chat_add(chat->chat, "user", copy, n, &err) == TERN_OK
+                        ? answer_last(chat, &said, &interrupted)
+                        : tn_cli_fail_library(&err);
+    if (!said) { /* roles must go on taking turns */
+        const int failed = put_back(chat, at, kept, n_kept);
+        if (!exit_code && !failed)
+            tn_chat_note(chat, "%s; %s", interrupted ? "stopped" : "no answer",
+                         n_kept ? "all is as it was" : "the message is taken back");
+        if (!exit_code) exit_code = failed;
+    }
+    free(copy);
+    free_kept(kept, n_kept);
     return exit_code;
 }

@@ -31,15 +31,7 @@ static int regenerate(tn_chat *chat, const char *argument) {
     (void)argument;
     const size_t at = last_question(chat, &question);
     if (at == SIZE_MAX) return nothing_yet("answer again");
-    tern_chat_truncate(chat->chat, at + 1);
-    return tn_chat_answer(chat, at);
-}
-
-static int ask(tn_chat *chat, size_t at, const char *text, size_t n) {
-    tern_error err;
-    tern_chat_truncate(chat->chat, at);
-    if (tern_chat_add(chat->chat, "user", text, n, &err) != TERN_OK) return tn_cli_fail_library(&err);
-    return tn_chat_answer(chat, at);
+    return tn_chat_ask(chat, at, question.text, question.n);
 }
 
 /* Without a text, the old one is there to be changed; several lines of it are separated by backslashes, as they are typed. */
@@ -60,7 +52,7 @@ static int edit(tn_chat *chat, const char *argument) {
     tern_message question;
     const size_t at = last_question(chat, &question);
     if (at == SIZE_MAX) return nothing_yet("edit");
-    if (*argument) return ask(chat, at, argument, strlen(argument));
+    if (*argument) return tn_chat_ask(chat, at, argument, strlen(argument));
     char *old = as_typed(&question);
     const char *text;
     size_t n;
@@ -68,7 +60,7 @@ static int edit(tn_chat *chat, const char *argument) {
     free(old);
     if (result == TN_INPUT_FAILED) return tn_cli_fail("cannot edit: the input cannot be read");
     tn_cli_forget_interrupt();
-    if (result == TN_INPUT_TEXT && n) return ask(chat, at, text, n);
+    if (result == TN_INPUT_TEXT && n) return tn_chat_ask(chat, at, text, n);
     tn_chat_note(chat, "nothing is changed");
     return TN_EXIT_DONE;
 }

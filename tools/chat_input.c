@@ -18,8 +18,8 @@ struct tn_input {
     struct termios modes; /* of the terminal, while it is hushed */
     bool hushed;
     char prompt[96];
-    char *line; /* of getline */
-    size_t cap_line;
+    char *read; /* where lines are not edited: what was read, of which the first n_used bytes were returned */
+    size_t n_read, n_used, cap_read;
     char *text;
     size_t n_text, cap_text;
 #ifdef TERN_HAVE_EDIT
@@ -105,6 +105,9 @@ static void open_editor(tn_input *input) {
     el_set(input->edit, EL_GETCFN, read_character);
     el_set(input->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(input->edit, NULL); /* the user's ~/.editrc */
+    /* How libedit leaves the terminal between lines. With lines, a Ctrl-D then would be the kernel's, and lost. */
+    input->hushed = tcgetattr(STDIN_FILENO, &input->modes) == 0;
+    el_set(input->edit, EL_SETTY, "-x", "-icanon", "-echo", NULL);
 }
 
 static void close_editor(tn_input *input) {
@@ -121,10 +124,8 @@ static tn_input_result edit_line(tn_input *input, const char *initial, const cha
     input->interrupted = false;
     if (redraw) el_resize(input->edit); /* since the last line; there is nothing to draw again yet */
     redraw = 0;
-    tn_input_hush(input, true); /* else a Ctrl-D between prompt and editing would be the kernel's, and lost */
     if (initial) el_push(input->edit, initial);
     *line = el_gets(input->edit, &count);
-    input->hushed = false; /* libedit leaves the terminal as it was at the start */
     if (*line && count > 0) {
         *n = (size_t)count;
         return TN_INPUT_TEXT;
@@ -136,6 +137,10 @@ static tn_input_result edit_line(tn_input *input, const char *initial, const cha
 
 static void remember(tn_input *input, const char *line) {
     if (has_editor(input) && line[0] && line[0] != '\n') tn_history_add(input->history, line);
+}
+
+const char *tn_input_folder(const tn_input *input, char *path, size_t cap) {
+    return has_editor(input) && tn_history_folder(path, cap) ? path : NULL;
 }
 
 #else
@@ -157,6 +162,10 @@ static tn_input_result edit_line(tn_input *input, const char *initial, const cha
 static void remember(tn_input *input, const char *line) {
     (void)input, (void)line;
 }
+const char *tn_input_folder(const tn_input *input, char *path, size_t cap) {
+    (void)input, (void)path, (void)cap;
+    return NULL;
+}
 
 #endif
 
@@ -176,9 +185,9 @@ static void leave_hush(tn_input *input) {
 
 void tn_input_free(tn_input *input) {
     if (!input) return;
-    leave_hush(input);
     close_editor(input);
-    free(input->line);
+    leave_hush(input);
+    free(input->read);
     free(input->text);
     free(input);
 }
@@ -187,35 +196,60 @@ bool tn_input_is_interactive(const tn_input *input) {
     return input->interactive;
 }
 
-/* Where lines are edited, the terminal stays so until the editor takes it over. */
 void tn_input_hush(tn_input *input, bool hush) {
     struct termios modes;
-    if (!input->interactive || hush == input->hushed) return;
+    if (!input->interactive || has_editor(input) || hush == input->hushed) return;
     if (!hush) {
-        if (!has_editor(input)) leave_hush(input);
+        leave_hush(input);
         return;
     }
     if (tcgetattr(STDIN_FILENO, &input->modes) != 0) return;
     modes = input->modes;
-    modes.c_lflag &= ~(tcflag_t)(has_editor(input) ? ECHO | ICANON : ECHO);
+    modes.c_lflag &= ~(tcflag_t)ECHO;
     input->hushed = tcsetattr(STDIN_FILENO, TCSANOW, &modes) == 0;
 }
 
+/* Reads more behind what there is: bytes, 0 at the end, -1 and errno. */
+static ssize_t read_more(tn_input *input) {
+    if (input->n_used) {
+        input->n_read -= input->n_used;
+        memmove(input->read, input->read + input->n_used, input->n_read);
+        input->n_used = 0;
+    }
+    if (input->cap_read - input->n_read < 2) {
+        const size_t cap = input->cap_read * 2 + 4096;
+        char *grown = realloc(input->read, cap);
+        if (!grown) return -1;
+        input->read = grown;
+        input->cap_read = cap;
+    }
+    const ssize_t got =
+        tn_read_some(STDIN_FILENO, input->read + input->n_read, input->cap_read - input->n_read - 1);
+    if (got > 0) input->n_read += (size_t)got;
+    return got;
+}
+
+/* Not the C library's: that takes a signal for the end of a line. */
 static tn_input_result plain_line(tn_input *input, const char **line, size_t *n) {
     if (input->interactive) {
         fputs(input->prompt, stdout);
         fflush(stdout);
     }
-    errno = 0;
-    const ssize_t length = getline(&input->line, &input->cap_line, stdin);
-    *line = input->line;
-    *n = length > 0 ? (size_t)length : 0;
-    if (length > 0) return TN_INPUT_TEXT;
-    if (ferror(stdin) && errno == EINTR && tn_cli_interrupted()) {
-        clearerr(stdin);
-        return TN_INPUT_INTERRUPTED;
+    const char *newline = NULL;
+    for (size_t seen = 0; !newline;) {
+        const size_t n_left = input->n_read - input->n_used;
+        if (n_left > seen) newline = memchr(input->read + input->n_used + seen, '\n', n_left - seen);
+        seen = n_left;
+        const ssize_t got = newline ? 1 : read_more(input);
+        if (got < 0) return errno == EINTR ? TN_INPUT_INTERRUPTED : TN_INPUT_FAILED;
+        if (got == 0 && n_left == 0) return TN_INPUT_END;
+        if (got == 0) break;
     }
-    return ferror(stdin) ? TN_INPUT_FAILED : TN_INPUT_END;
+    const size_t at = input->n_used, end = newline ? (size_t)(newline - input->read) + 1 : input->n_read;
+    *line = input->read + at;
+    *n = end - at;
+    input->n_used = end;
+    return TN_INPUT_TEXT;
 }
 
 static tn_input_result read_line(tn_input *input, const char *prompt, const char *initial, const char **line,

@@ -21,7 +21,11 @@ void tn_input_free(tn_input *input);
 /* Whether a person is there to be asked: standard input and output are terminals. */
 bool tn_input_is_interactive(const tn_input *input);
 
-/* Keeps what is typed ahead out of an answer that is being shown: it appears at the next prompt. */
+/* The folder in which lines are kept, made if need be, in `path`, which is returned; NULL where none are. */
+const char *tn_input_folder(const tn_input *input, char *path, size_t cap);
+
+/* Keeps what is typed ahead out of an answer that is being shown: it appears at the next prompt. Where lines are edited that is so from
+ * the start. */
 void tn_input_hush(tn_input *input, bool hush);
 
 /* Reads one text, shown behind `prompt`, without its last newline; *text is the input's until the next call. `initial`, unless NULL, is

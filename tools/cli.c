@@ -57,15 +57,14 @@ int tn_cli_fail_write(const char *where, int error_number) {
 
 /* ---- Signals: the only global state of the command, since handlers take no argument ---- */
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted; /* the signal; 0: none */
 static tern_session *volatile cancelled_session;
 static char fault_line[1200] = "tern: error: a mapped file could not be read\n";
 static volatile size_t fault_line_bytes = 45;
 static const char *volatile fault_remove;
 
 static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
+    if (interrupted == 0 || interrupted == SIGINT) interrupted = signal_number;
     tern_session_cancel(cancelled_session);
 }
 
@@ -93,10 +92,12 @@ void tn_cli_install_signals(void) {
     sigemptyset(&action.sa_mask);
     action.sa_handler = on_interrupt;
     action.sa_flags = SA_RESETHAND;
+    static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction inherited;
-    /* A shell's background job comes with SIGINT ignored; that stays. */
-    if (sigaction(SIGINT, NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
-        sigaction(SIGINT, &action, NULL);
+    /* A shell's background job comes with SIGINT ignored, what nohup runs with SIGHUP; that stays. */
+    for (size_t i = 0; i < sizeof interrupts / sizeof *interrupts; i++)
+        if (sigaction(interrupts[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
+            sigaction(interrupts[i], &action, NULL);
     action.sa_handler = on_fault;
     sigaction(SIGBUS, &action, NULL);
     action.sa_handler = SIG_IGN;
@@ -108,6 +109,10 @@ bool tn_cli_interrupted(void) {
     return interrupted != 0;
 }
 
+int tn_cli_interrupted_code(void) {
+    return 128 + (interrupted ? interrupted : SIGINT);
+}
+
 void tn_cli_survive_interrupts(void) {
     struct sigaction action = {.sa_handler = on_interrupt};
     sigemptyset(&action.sa_mask);
@@ -115,8 +120,9 @@ void tn_cli_survive_interrupts(void) {
 }
 
 void tn_cli_forget_interrupt(void) {
-    tern_session_resume(cancelled_session);
-    interrupted = 0;
+    if (interrupted != 0 && interrupted != SIGINT) return;
+    tern_session_resume(cancelled_session); /* first: a signal that comes between the two is not lost */
+    if (interrupted == SIGINT) interrupted = 0;
 }
 
 tern_status tn_cli_session_new(const tern_model *model, const tern_session_options *options,
@@ -174,6 +180,25 @@ void tn_cli_session_options(const tn_options *options, tern_session_options *ses
     session->pin = options->pin;
 }
 
+int tn_open_file(const char *path, int flags) {
+    int fd;
+    do fd = open(path, flags | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR && !tn_cli_interrupted());
+    return fd;
+}
+
+ssize_t tn_read_some(int fd, void *bytes, size_t n) {
+    ssize_t got;
+    do got = read(fd, bytes, n);
+    while (got < 0 && errno == EINTR && !tn_cli_interrupted());
+    return got;
+}
+
+static int fail_read(const char *name) {
+    if (errno == EINTR) return TN_EXIT_INTERRUPTED;
+    return tn_cli_fail("cannot read: %s: %s", name, strerror(errno));
+}
+
 static int read_all(int fd, const char *name, tn_text *out) {
     const size_t limit = (size_t)256 << 20;
     size_t cap = 0;
@@ -186,25 +211,20 @@ static int read_all(int fd, const char *name, tn_text *out) {
             if (!grown) return tn_cli_fail("cannot read: %s: out of memory at %zu bytes", name, cap);
             out->bytes = grown;
         }
-        const ssize_t n = read(fd, out->bytes + out->n, cap - out->n);
+        const ssize_t n = tn_read_some(fd, out->bytes + out->n, cap - out->n);
         if (n == 0)
             return out->n > limit ? tn_cli_fail("cannot read: %s: expected at most 256 MiB, found more", name)
                                   : 0;
-        if (n > 0) {
-            out->n += (size_t)n;
-        } else if (errno != EINTR) {
-            return tn_cli_fail("cannot read: %s: %s", name, strerror(errno));
-        } else if (tn_cli_interrupted()) {
-            return TN_EXIT_INTERRUPTED;
-        }
+        if (n < 0) return fail_read(name);
+        out->n += (size_t)n;
     }
 }
 
 int tn_cli_read(const char *path, tn_text *out) {
     const bool is_stdin = strcmp(path, "-") == 0;
     *out = (tn_text){0};
-    const int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return tn_cli_fail("cannot read: %s: %s", path, strerror(errno));
+    const int fd = is_stdin ? STDIN_FILENO : tn_open_file(path, O_RDONLY);
+    if (fd < 0) return fail_read(path);
     const int exit_code = read_all(fd, is_stdin ? "standard input" : path, out);
     if (!is_stdin) close(fd);
     if (exit_code) {

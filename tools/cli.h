@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "options.h"
 #include "tern.h"
@@ -40,24 +41,28 @@ int tn_cli_fail_usage(const tn_command *command, const char *format, ...)
  * nothing. */
 int tn_cli_fail_library(const tern_error *err);
 
-/* A failed write to a named place; 130 and nothing printed if an interruption ended it. */
+/* A failed write to a named place; TN_EXIT_INTERRUPTED and nothing printed if an interruption ended it. */
 int tn_cli_fail_write(const char *where, int error_number);
 
 /* ---- Signals ---- */
 
-/* SIGINT sets a flag (a second one ends the process at once), SIGPIPE is ignored, and SIGBUS, which a read of
+/* SIGINT, SIGTERM and SIGHUP set a flag (a second one ends the process at once), SIGPIPE is ignored, and SIGBUS, which a read of
  * a mapped file raises when the file has shrunk, prints one error line and exits with 1. */
 void tn_cli_install_signals(void);
 bool tn_cli_interrupted(void);
 
+/* What TN_EXIT_INTERRUPTED becomes: 128 and the signal. */
+int tn_cli_interrupted_code(void);
+
 /* The file that SIGBUS's error line will name. */
 void tn_cli_name_in_fault(const char *path);
-/* tern_session_new for a session that SIGINT cancels too, and its end. One at a time. */
+/* tern_session_new for a session that the signals cancel too, and its end. One at a time. */
 tern_status tn_cli_session_new(const tern_model *model, const tern_session_options *options,
                                tern_session **session, tern_error *err);
 void tn_cli_session_free(tern_session *session); /* NULL is fine */
 
-/* For a command that goes on after an interruption: SIGINT sets the flag each time, until it is taken down. */
+/* For a command that goes on after an interruption: SIGINT sets the flag each time, until it is taken down. That of SIGTERM and
+ * SIGHUP stays. */
 void tn_cli_survive_interrupts(void);
 void tn_cli_forget_interrupt(void);
 
@@ -83,6 +88,10 @@ typedef struct tn_text {
 /* The path of a file of the user's: `name` behind the folder that the variable names, else behind `folder` in the home. Returns how much
  * of it the user made, so that what follows may be made, and 0 where there is no home or it is too long. */
 size_t tn_cli_user_path(const char *variable, const char *folder, const char *name, char *path, size_t cap);
+
+/* open() and read() that no signal ends but an interruption: -1 with EINTR then. Files are closed when another program is run. */
+int tn_open_file(const char *path, int flags);
+ssize_t tn_read_some(int fd, void *bytes, size_t n);
 
 /* Reads a whole file, '-' for standard input; at most 256 MiB. Returns the exit code. */
 int tn_cli_read(const char *path, tn_text *out);

@@ -7,11 +7,12 @@
  * little-endian. A row has how far each logit is below the largest, in steps of 1/2048 up to 32: what is read back is off by 2^-12
  * at most, and since it is made probabilities anew, the divergence of a model from itself is of the order of 1e-8. */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "eval.h"
 #include "output.h"
@@ -23,7 +24,7 @@ enum { VERSION = 1, MAX_VOCAB = 1 << 24, MAX_CTX = 1 << 24, MAX_CHUNKS = 1 << 24
 
 struct tn_eval_base {
     const char *path;
-    FILE *file; /* of one that is read */
+    int fd; /* of one that is read; -1: of one that is written */
     tn_output output;
     tn_eval_base_head head;
     uint16_t *row;
@@ -39,8 +40,8 @@ static size_t n_ids_of(const tn_eval_base_head *head) {
 
 void tn_eval_base_close(tn_eval_base *base) {
     if (!base) return;
-    if (base->file) {
-        fclose(base->file);
+    if (base->fd >= 0) {
+        close(base->fd);
         free(base->head.text.ids); /* of one that is written they are the caller's */
     } else {
         tn_output_discard(&base->output);
@@ -67,6 +68,7 @@ int tn_eval_base_create(const tn_options *options, const tn_eval_base_head *head
     tn_eval_base *base = calloc(1, sizeof *base);
     if (!base) return no_memory(path);
     base->path = path;
+    base->fd = -1;
     base->head = *head;
     base->row = calloc(head->n_vocab, sizeof *base->row);
     int failed = base->row ? tn_output_open(&base->output, path, options) : no_memory(path);
@@ -101,15 +103,22 @@ static int bad(const tn_eval_base *base, const char *why) {
 }
 
 static int read_exactly(tn_eval_base *base, void *bytes, size_t n) {
-    if (fread(bytes, 1, n, base->file) == n) return TN_EXIT_DONE;
-    return bad(base, ferror(base->file) ? strerror(errno) : "the file is truncated");
+    uint8_t *at = bytes;
+    while (n > 0) {
+        const ssize_t got = tn_read_some(base->fd, at, n);
+        if (got < 0 && tn_cli_interrupted()) return TN_EXIT_INTERRUPTED;
+        if (got <= 0) return bad(base, got ? strerror(errno) : "the file is truncated");
+        at += got;
+        n -= (size_t)got;
+    }
+    return TN_EXIT_DONE;
 }
 
 /* The file must have the size that its head says, so that a wrong one is found before the work. */
 static int check_size(const tn_eval_base *base, uint64_t n_name) {
     const tn_eval_base_head *h = &base->head;
     struct stat st;
-    if (fstat(fileno(base->file), &st) != 0) return bad(base, strerror(errno));
+    if (fstat(base->fd, &st) != 0) return bad(base, strerror(errno));
     uint64_t rows, row_bytes, id_bytes;
     const uint64_t head_bytes = sizeof magic + 5 * sizeof(uint32_t) + n_name;
     uint64_t expected;
@@ -161,8 +170,8 @@ int tn_eval_base_open(const char *path, tn_eval_base **out) {
     tn_eval_base *base = calloc(1, sizeof *base);
     if (!base) return no_memory(path);
     base->path = path;
-    base->file = fopen(path, "re");
-    if (!base->file) {
+    base->fd = tn_open_file(path, O_RDONLY);
+    if (base->fd < 0) {
         free(base);
         return tn_cli_fail("cannot read predictions: %s: %s", path, strerror(errno));
     }

@@ -62,9 +62,9 @@ static int score_choice(tn_choice_run *r, const char *question, size_t n_questio
     memcpy(text + n_question + space, choice, n_choice);
     const tern_model *model = r->eval->model;
     int failed = TN_EXIT_DONE;
-    if (tern_tokenize(model, question, n_question, TERN_TOKENIZE_BOS, &alone, &n_alone, &err) != TERN_OK ||
-        tern_tokenize(model, text, n_question + space + n_choice, TERN_TOKENIZE_BOS, &ids, &n, &err) !=
-            TERN_OK)
+    const unsigned flags = TERN_TOKENIZE_BOS | TERN_TOKENIZE_OPEN;
+    if (tern_tokenize(model, question, n_question, flags, &alone, &n_alone, &err) != TERN_OK ||
+        tern_tokenize(model, text, n_question + space + n_choice, flags, &ids, &n, &err) != TERN_OK)
         failed = tn_cli_fail_library(&err);
     if (!failed) failed = score_ids(r, ids, common(alone, n_alone, ids, n), n);
     tern_free(alone), tern_free(ids), free(text);

@@ -82,6 +82,8 @@ static int gather(tn_inspection *in) {
     in->file = tn_cli_open_model(in->options, TERN_OPEN_METADATA, &exit_code);
     if (!in->file) return exit_code;
     in->not_runnable = open_further(in, TERN_OPEN_ALL);
+    if (in->not_runnable.code == TERN_ERR_IO || in->not_runnable.code == TERN_ERR_MEMORY)
+        return tn_cli_fail_library(&in->not_runnable); /* which says nothing about the file */
     if (!in->model) open_further(in, TERN_OPEN_VOCAB);
     tern_model_info_get(in->model ? in->model : in->file, &in->info);
     sum_types(in);

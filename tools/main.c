@@ -24,7 +24,7 @@ static void print_help(void) {
     fputs("\n  --help     this text; tern COMMAND --help for the options of a command\n"
           "  --version  print the version\n\n"
           "Text goes to standard output alone, everything else to standard error.\n"
-          "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n",
+          "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (143 by SIGTERM).\n",
           stdout);
 }
 
@@ -69,8 +69,9 @@ static int dispatch(int argc, char **argv) {
 int main(int argc, char **argv) {
     reserve_standard_descriptors();
     tn_cli_install_signals();
-    const int exit_code = dispatch(argc, argv);
+    tn_stdout_start();
+    int exit_code = dispatch(argc, argv);
     const int failed = tn_flush_stdout();
-    if (failed && exit_code == TN_EXIT_DONE) return tn_cli_fail_write("standard output", failed);
-    return exit_code;
+    if (failed && exit_code == TN_EXIT_DONE) exit_code = tn_cli_fail_write("standard output", failed);
+    return exit_code == TN_EXIT_INTERRUPTED ? tn_cli_interrupted_code() : exit_code;
 }

@@ -119,6 +119,9 @@ static const tn_option option_table[TN_OPTION_COUNT] = {
     [TN_OPTION_SAVE_BASE] = {"save-base", 0, TN_KIND_TEXT, AT(save_base), 0, 0},
     [TN_OPTION_AUTO] = {"auto", 0, TN_KIND_FLAG, AT(automatic), 0, 0},
     [TN_OPTION_TARGET_BPW] = {"target-bpw", 0, TN_KIND_POSITIVE, AT(target_bpw), 0, 32},
+    [TN_OPTION_SANDBOX] = {"sandbox", 0, TN_KIND_FLAG, AT(sandbox), 0, 0},
+    [TN_OPTION_SANDBOX_DIR] = {"sandbox-dir", 0, TN_KIND_TEXT, AT(sandbox_dir), 0, 0},
+    [TN_OPTION_MEASURES] = {"measures", 0, TN_KIND_TEXT, AT(measures), 0, 0},
     [TN_OPTION_HELP] = {"help", 'h', TN_KIND_FLAG, AT(help), 0, 0},
 };
 

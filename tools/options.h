@@ -94,6 +94,9 @@ typedef enum tn_option_id {
     TN_OPTION_SAVE_BASE,
     TN_OPTION_AUTO,
     TN_OPTION_TARGET_BPW,
+    TN_OPTION_SANDBOX,
+    TN_OPTION_SANDBOX_DIR,
+    TN_OPTION_MEASURES,
     TN_OPTION_HELP,
     TN_OPTION_COUNT
 } tn_option_id;
@@ -117,7 +120,7 @@ typedef struct tn_options {
     const char *kind;    /* one of the command's kinds */
     const char *model, *prompt, *file, *ids, *output, *pre, *arch_file, *yaml, *messages, *tools, *bos, *eos;
     const char *pooling, *type, *recipe, *imatrix, *samplers, *grammar, *json_schema, *profile, *state,
-        *draft, *system, *template, *load, *full, *reasoning, *base, *save_base;
+        *draft, *system, *template, *load, *full, *reasoning, *base, *save_base, *sandbox_dir, *measures;
     tn_texts stop, var, overrides, dry_break, bias;
     const char *list[TN_OPTION_COUNT]; /* of options that the command takes as lists */
     int64_t n_predict, n_ctx, n_threads, n_batch, seed, top_k, repeat_last_n, n_runs, split_size;
@@ -127,7 +130,7 @@ typedef struct tn_options {
     double temp_range, temp_exponent, typical, top_n_sigma, xtc, xtc_threshold, presence_penalty,
         frequency_penalty, dry, dry_base, mirostat, mirostat_rate, target_bpw;
     bool ignore_eos, no_special, no_bos, pin, all, json, csv, raw, no_normalize, tensors, verbose, quiet,
-        dry_run, keep_split, allow_requantize, no_generation_prompt, automatic, help, help_sampling;
+        dry_run, keep_split, allow_requantize, no_generation_prompt, automatic, sandbox, help, help_sampling;
 } tn_options;
 
 static inline bool tn_option_given(const tn_options *options, tn_option_id id) {

@@ -11,9 +11,16 @@
 #include "cli.h"
 #include "terminal.h"
 
+/* 0, or why what was written to it may be lost. */
+static int close_file(tn_output *output) {
+    const int fd = output->fd;
+    output->fd = -1;
+    return fd <= STDERR_FILENO || close(fd) == 0 || errno == EINTR ? 0 : errno;
+}
+
 static void release(tn_output *output) {
     tn_cli_remove_on_fault(NULL);
-    if (output->fd > STDERR_FILENO) close(output->fd);
+    close_file(output);
     free(output->path);
     free(output->temporary);
     *output = (tn_output){.fd = -1};
@@ -34,17 +41,19 @@ static int fail(tn_output *output, int error_number) {
 static int open_temporary(tn_output *output) {
     const char *slash = strrchr(output->path, '/');
     const int n_folder = slash ? (int)(slash - output->path + 1) : 0;
-    if (asprintf(&output->temporary, "%.*s.tern-XXXXXX", n_folder, output->path) < 0) {
-        output->temporary = NULL;
-        return ENOMEM;
-    }
-    output->fd = mkostemp(output->temporary, O_CLOEXEC);
-    if (output->fd < 0) {
-        const int error_number = errno;
+    int error_number = EINTR;
+    while (error_number == EINTR) {
+        if (asprintf(&output->temporary, "%.*s.tern-XXXXXX", n_folder, output->path) < 0) {
+            output->temporary = NULL;
+            return ENOMEM;
+        }
+        output->fd = mkostemp(output->temporary, O_CLOEXEC);
+        error_number = output->fd < 0 ? errno : 0;
+        if (!error_number) break;
         free(output->temporary);
         output->temporary = NULL;
-        return error_number;
     }
+    if (error_number) return error_number;
     tn_cli_remove_on_fault(output->temporary);
     const mode_t mask = umask(0);
     umask(mask);
@@ -72,6 +81,7 @@ int tn_output_open(tn_output *output, const char *path, const tn_options *option
     }
     struct stat info;
     const bool exists = stat(path, &info) == 0;
+    if (!exists && errno != ENOENT) return tn_cli_fail_write(path, errno);
     output->path = exists ? realpath(path, NULL) : strdup(path);
     if (!output->path) return tn_cli_fail_write(path, errno);
     if (exists && S_ISDIR(info.st_mode)) return fail(output, EISDIR);
@@ -80,7 +90,7 @@ int tn_output_open(tn_output *output, const char *path, const tn_options *option
         return tn_cli_fail("cannot write: %s: it is read as well", path);
     }
     if (exists && !S_ISREG(info.st_mode)) { /* a rename would replace the device or pipe itself */
-        output->fd = open(path, O_WRONLY | O_CLOEXEC);
+        output->fd = tn_open_file(path, O_WRONLY);
         return output->fd < 0 ? fail(output, errno) : 0;
     }
     const int failed = open_temporary(output);
@@ -92,9 +102,18 @@ int tn_output_write(tn_output *output, const void *bytes, size_t n) {
     return failed ? fail(output, failed) : 0;
 }
 
+static int sync_file(int fd) {
+    int failed;
+    do failed = fsync(fd) == 0 ? 0 : errno;
+    while (failed == EINTR);
+    return failed;
+}
+
 int tn_output_commit(tn_output *output) {
     if (output->temporary) {
-        if (fsync(output->fd) != 0) return fail(output, errno);
+        int failed = sync_file(output->fd);
+        if (!failed) failed = close_file(output);
+        if (failed) return fail(output, failed);
         if (rename(output->temporary, output->path) != 0) return fail(output, errno);
         tn_cli_remove_on_fault(NULL);
         free(output->temporary);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <yaml.h>
 
@@ -114,10 +115,10 @@ static bool find_path(tn_profile *p) {
     return tn_cli_user_path("XDG_CONFIG_HOME", "/.config", "/tern/config.yaml", p->path, sizeof p->path) > 0;
 }
 
-static int parse_file(tn_profile *p, FILE *file) {
+static int parse(tn_profile *p, const tn_text *text) {
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser)) return tn_cli_fail("cannot read: %s: out of memory", p->path);
-    yaml_parser_set_input_file(&parser, file);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)(text->bytes ? text->bytes : ""), text->n);
     int exit_code = TN_EXIT_DONE;
     if (!yaml_parser_load(&parser, &p->doc)) {
         memset(&p->doc, 0, sizeof p->doc);
@@ -129,6 +130,11 @@ static int parse_file(tn_profile *p, FILE *file) {
     return exit_code;
 }
 
+/* One that is there and cannot be read is an error: else it would be passed over in silence. */
+static bool is_absent(const char *path) {
+    return access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
+}
+
 int tn_profile_apply(tn_options *options, tn_profile **kept) {
     tn_profile *p = *kept = calloc(1, sizeof *p);
     if (!p) return tn_cli_fail("cannot read: settings: out of memory");
@@ -136,14 +142,12 @@ int tn_profile_apply(tn_options *options, tn_profile **kept) {
     p->given = options->given;
     const tn_option_set constraints = TN_ACCEPT(GRAMMAR) | TN_ACCEPT(JSON_SCHEMA);
     if (p->given & constraints) p->given |= constraints; /* one is instead of the other */
-    FILE *file = find_path(p) ? fopen(p->path, "re") : NULL;
-    if (!file) {
-        if (!options->profile) return TN_EXIT_DONE;
-        return tn_cli_fail("cannot read: %s: %s", p->path[0] ? p->path : "settings",
-                           p->path[0] ? strerror(errno) : "no home");
-    }
-    int exit_code = parse_file(p, file);
-    fclose(file);
+    if (!find_path(p)) return options->profile ? tn_cli_fail("cannot read: settings: no home") : TN_EXIT_DONE;
+    if (!options->profile && is_absent(p->path)) return TN_EXIT_DONE;
+    tn_text text;
+    int exit_code = tn_cli_read(p->path, &text);
+    if (!exit_code) exit_code = parse(p, &text);
+    free(text.bytes);
     if (!exit_code) exit_code = read_profiles(p, yaml_document_get_root_node(&p->doc));
     return exit_code;
 }

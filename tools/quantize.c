@@ -18,6 +18,7 @@ static const char help[] = "usage: tern quantize IN.gguf OUT.gguf --type TYPE [o
                            "  --auto              choose types under a target (--target-bpw or a recipe's)\n"
                            "                      by how far the predictions for a text move; needs -f\n"
                            "  -f, --file FILE     that text; - is standard input\n"
+                           "  --measures FILE     keep what --auto measures: for more targets, or to go on\n"
                            "  --imatrix FILE      importance matrix, of GGUF or the older .dat form\n"
                            "  --override KEY=VAL  set a metadata entry; up to 16 times\n"
                            "  --split-size N      shards of at most N bytes of data: 500M, 2G\n"
@@ -30,7 +31,8 @@ static const char help[] = "usage: tern quantize IN.gguf OUT.gguf --type TYPE [o
                            "  -h, --help          this text\n";
 
 typedef struct tn_quantize_ui {
-    FILE *table, *groups; /* NULL: not printed */
+    FILE *table, *groups, *recipe; /* NULL: not printed */
+    bool automatic;
     double start, start_of_bytes, shown;
 } tn_quantize_ui;
 
@@ -92,13 +94,22 @@ static void print_group(void *user, const tern_quantize_group *g) {
     fputs("\n", ui->groups);
 }
 
+static void print_recipe(void *user, const tern_quantized *plan) {
+    const tn_quantize_ui *ui = user;
+    if (!ui->recipe) return;
+    if (ui->automatic)
+        fprintf(ui->recipe, "divergence expected %.4g (the sum of those marked)\n", plan->divergence);
+    fputs(plan->recipe, ui->recipe);
+}
+
 static bool show_measuring(void *user, uint64_t done, uint64_t total) {
     tn_quantize_ui *ui = user;
     const double now = tn_seconds();
-    char what[64];
-    snprintf(what, sizeof what,
-             "measuring types, %.0f s left:", (now - ui->start) * (double)(total - done) / (double)done);
-    tn_progress_show(what, done, total);
+    char what[64] = "measuring types:";
+    if (done)
+        snprintf(what, sizeof what,
+                 "measuring types, %.0f s left:", (now - ui->start) * (double)(total - done) / (double)done);
+    if (total) tn_progress_show(what, done, total);
     if (done == total) {
         tn_progress_clear();
         ui->start_of_bytes = now;
@@ -107,7 +118,10 @@ static bool show_measuring(void *user, uint64_t done, uint64_t total) {
 }
 
 static int check_auto(const tn_options *o) {
-    if (!o->automatic) return o->file ? tn_cli_fail_usage(o->command, "-f is for --auto") : TN_EXIT_DONE;
+    if (!o->automatic) {
+        if (o->file) return tn_cli_fail_usage(o->command, "-f is for --auto");
+        return o->measures ? tn_cli_fail_usage(o->command, "--measures is for --auto") : TN_EXIT_DONE;
+    }
     if (!o->file) return tn_cli_fail_usage(o->command, "--auto: missing the text, -f");
     return o->type ? tn_cli_fail_usage(o->command, "--auto: expected --target-bpw or --recipe, not --type")
                    : TN_EXIT_DONE;
@@ -129,6 +143,8 @@ static int quantize(const tn_options *o, const tn_text *text) {
     ui.start_of_bytes = ui.start;
     ui.table = o->dry_run ? stdout : o->verbose ? stderr : NULL;
     ui.groups = o->dry_run ? stdout : !o->quiet || o->verbose ? stderr : NULL;
+    ui.automatic = o->automatic;
+    ui.recipe = o->automatic ? ui.groups : o->verbose ? stderr : NULL;
     tern_quantize_options q;
     tern_quantize_options_defaults(&q);
     q.type = o->type;
@@ -138,6 +154,8 @@ static int quantize(const tn_options *o, const tn_text *text) {
     q.n_text = text->n;
     q.group = print_group;
     q.measuring = show_measuring;
+    q.measures = o->measures;
+    q.applied = print_recipe;
     q.imatrix = o->imatrix;
     q.overrides = o->overrides.v;
     q.n_overrides = o->overrides.n;
@@ -155,12 +173,6 @@ static int quantize(const tn_options *o, const tn_text *text) {
     const tern_status status = tern_quantize(o->model, o->output, &q, &sum, &err);
     tn_progress_clear();
     if (status != TERN_OK) return tn_cli_fail_library(&err);
-    if (o->automatic && ui.groups) {
-        fprintf(ui.groups, "divergence expected %.4g (the sum of those marked)\n", sum.divergence);
-        fputs(sum.recipe, ui.groups);
-    } else if (o->verbose) {
-        fputs(sum.recipe, stderr);
-    }
     if (o->dry_run || !o->quiet)
         print_summary(o->dry_run ? stdout : stderr, &sum, tn_seconds() - ui.start, o->dry_run);
     tern_free(sum.recipe);
@@ -181,8 +193,8 @@ const tn_command tn_command_quantize = {
     .summary = "a model file with other tensor types",
     .help = help,
     .accepted = TN_ACCEPT(MODEL) | TN_ACCEPT(OUTPUT) | TN_ACCEPT(TYPE) | TN_ACCEPT(RECIPE) |
-                TN_ACCEPT(TARGET_BPW) | TN_ACCEPT(AUTO) | TN_ACCEPT(FILE) | TN_ACCEPT(IMATRIX) |
-                TN_ACCEPT(OVERRIDE) | TN_ACCEPT(SPLIT_SIZE) | TN_ACCEPT(KEEP_SPLIT) |
+                TN_ACCEPT(TARGET_BPW) | TN_ACCEPT(AUTO) | TN_ACCEPT(MEASURES) | TN_ACCEPT(FILE) |
+                TN_ACCEPT(IMATRIX) | TN_ACCEPT(OVERRIDE) | TN_ACCEPT(SPLIT_SIZE) | TN_ACCEPT(KEEP_SPLIT) |
                 TN_ACCEPT(ALLOW_REQUANTIZE) | TN_ACCEPT(DRY_RUN) | TN_ACCEPT(THREADS) | TN_ACCEPT(VERBOSE) |
                 TN_ACCEPT(QUIET),
     .required = TN_ACCEPT(MODEL),

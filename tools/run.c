@@ -11,6 +11,7 @@
 #include "draft.h"
 #include "profile.h"
 #include "sampling.h"
+#include "sandbox.h"
 #include "terminal.h"
 
 static const char help[] = "usage: tern run -m M.gguf (-p TEXT | -f FILE) [options]\n"
@@ -34,6 +35,7 @@ static const char help[] = "usage: tern run -m M.gguf (-p TEXT | -f FILE) [optio
                            "  --state FILE          what the prompt shares with the last run is not redone\n"
                            "  --draft lookup|none|FILE  guess tokens: from the text, not, by a small model\n"
                            "  --arch-file FILE, --pre NAME  YAML description; pre-tokenizer to use\n"
+                           "  --sandbox             no network, programs or other files while it runs\n"
                            "  -v, --verbose; -q, --quiet  more said of the model; no warnings, no figures\n"
                            "  -h, --help            this text\n";
 
@@ -65,8 +67,8 @@ static int tokenize_prompt(tn_run *run) {
     }
     const char *text = options->file ? file.bytes : options->prompt;
     const size_t n = options->file ? file.n : strlen(options->prompt);
-    const unsigned flags =
-        (options->no_bos ? 0u : TERN_TOKENIZE_BOS) | (options->no_special ? 0u : TERN_TOKENIZE_SPECIAL);
+    const unsigned flags = TERN_TOKENIZE_OPEN | (options->no_bos ? 0u : TERN_TOKENIZE_BOS) |
+                           (options->no_special ? 0u : TERN_TOKENIZE_SPECIAL);
     tern_error err;
     const tern_status status = tern_tokenize(run->model, text, n, flags, &run->ids, &run->n_ids, &err);
     free(file.bytes);
@@ -174,8 +176,9 @@ static int generate(tn_run *run) {
             exit_code = tn_logprobs_print(run->model, run->generator);
     }
     /* The prompt of the shell begins on a line of its own; a file or pipe gets the text as it is. */
-    if (run->stdout_terminal && !run->ends_in_newline) tn_write_all(STDOUT_FILENO, "\n", 1);
-    return exit_code;
+    const int failed =
+        run->stdout_terminal && !run->ends_in_newline ? tn_write_all(STDOUT_FILENO, "\n", 1) : 0;
+    return failed && !exit_code ? tn_cli_fail_write("standard output", failed) : exit_code;
 }
 
 /* ---- Figures ---- */
@@ -256,6 +259,11 @@ static int print_plan(const tn_run *run) {
     fprintf(stderr, "%-12s %s of weights, up to %s of KV cache, %s of scratch\n", "needs",
             tn_format_bytes(weights, memory.weights_bytes), tn_format_bytes(kv, memory.kv_bytes),
             tn_format_bytes(scratch, memory.scratch_bytes));
+    if (run->options->sandbox) {
+        char text[400];
+        tern_escape(safe, sizeof safe, text, strlen(tn_sandbox_describe(run->options, text, sizeof text)));
+        fprintf(stderr, "%-12s %s\n", "sandbox", safe);
+    }
     return TN_EXIT_DONE;
 }
 
@@ -293,6 +301,7 @@ static int run_command(const tn_options *options) {
     tn_profile *profile;
     tn_run run = {.options = &all, .stdout_terminal = isatty(STDOUT_FILENO) == 1};
     int exit_code = tn_profile_apply(&all, &profile);
+    if (!exit_code && all.sandbox) exit_code = tn_sandbox_enter(&all, NULL);
     if (!exit_code) exit_code = run_model(&run);
     tn_cli_session_free(run.session);
     tn_draft_close(&run.draft);
@@ -311,7 +320,7 @@ const tn_command tn_command_run = {
                 TN_ACCEPT(THREADS) | TN_ACCEPT(PIN) | TN_ACCEPT(BATCH) | TN_ACCEPT(STOP) | TN_ACCEPT(KV) |
                 TN_ACCEPT(IGNORE_EOS) | TN_ACCEPT(NO_SPECIAL) | TN_ACCEPT(NO_BOS) | TN_ACCEPT(PRE) |
                 TN_ACCEPT(ARCH_FILE) | TN_ACCEPT(VERBOSE) | TN_ACCEPT(QUIET) | TN_SAMPLING_OPTIONS |
-                TN_ACCEPT(STATE) | TN_ACCEPT(DRAFT),
+                TN_ACCEPT(STATE) | TN_ACCEPT(DRAFT) | TN_ACCEPT(SANDBOX),
     .required = TN_ACCEPT(MODEL),
     .run = run_command,
 };

@@ -59,10 +59,24 @@ int tn_write_text(int fd, bool is_terminal, const char *text, size_t n) {
     return tn_write_all(fd, text + start, n - start);
 }
 
+static int stdout_failed; /* the errno */
+
+static ssize_t write_stdout(void *cookie, const char *bytes, size_t n) {
+    (void)cookie;
+    if (!stdout_failed) stdout_failed = tn_write_all(STDOUT_FILENO, bytes, n);
+    return stdout_failed ? 0 : (ssize_t)n;
+}
+
+void tn_stdout_start(void) {
+    const cookie_io_functions_t functions = {.write = write_stdout};
+    FILE *whole = isatty(STDOUT_FILENO) ? NULL : fopencookie(NULL, "w", functions);
+    if (whole) stdout = whole;
+}
+
 int tn_flush_stdout(void) {
     errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
-    return errno ? errno : EIO;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return stdout_failed;
+    return stdout_failed ? stdout_failed : errno ? errno : EIO;
 }
 
 double tn_seconds(void) {

@@ -14,7 +14,11 @@ int tn_write_all(int fd, const void *bytes, size_t n);
  * not be able to send escape sequences. */
 int tn_write_text(int fd, bool is_terminal, const char *text, size_t n);
 
-/* Flushes standard output; returns 0 or the errno of a write that failed at any time. */
+/* Makes what is printed to standard output go through tn_write_all, and nothing any more after a failure: the C library would lose
+ * a part and print the next. A terminal stays as it is. */
+void tn_stdout_start(void);
+
+/* Flushes standard output; returns 0 or the errno of the write that failed. */
 int tn_flush_stdout(void);
 
 double tn_seconds(void); /* monotonic */

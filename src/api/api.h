@@ -41,6 +41,13 @@ static inline tern_status tn_api_null(tern_error *err, const char *function) {
         err, tn_fail(&e, TN_ERR_ARG, "bad call", function, "a parameter that it needs is NULL"), &e);
 }
 
+/* The status of what was computed with a model: what comes of a file that shrank since is wrong, whatever it is. */
+static inline tn_status tn_api_computed(const tern_model *model, tn_status s, tn_error *e) {
+    if (s && s != TN_ERR_NUMERIC) return s;
+    const tn_status whole = tn_file_check_whole(model->m->file, e);
+    return whole ? whole : s;
+}
+
 /* A caller's options over the defaults in dst: as many bytes as the caller's version of the struct has. */
 static inline void tn_api_merge(void *dst, size_t size, const void *options) {
     size_t given = 0;

@@ -10,6 +10,7 @@ _Static_assert((int)TERN_DRAFT_OUTPUTS == (int)TN_MAX_DRAFT + 1, "a row for each
 _Static_assert(sizeof(tern_logprob) == sizeof(tn_logprob), "log-probabilities agree");
 
 struct tern_generator {
+    const tern_model *model;
     tn_generator *g;
     tn_constraint *constraint; /* NULL: none */
 };
@@ -109,6 +110,7 @@ tern_status tern_generator_new(tern_session *session, const tern_generator_optio
     tern_generator *generator = calloc(1, sizeof *generator);
     if (!generator)
         return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot generate", NULL, "out of memory"), &e);
+    generator->model = session->model;
     const tn_status s = make(generator, session, &o, prompt, n_prompt, &e);
     if (s) {
         tern_generator_free(generator);
@@ -131,6 +133,8 @@ tern_status tern_generator_next(tern_generator *generator, const char **text, si
     tn_error e = {0};
     tn_stop reason;
     tn_status s = tn_generator_next(generator->g, text, n, &reason, &e);
+    s = tn_api_computed(generator->model, s, &e);
+    if (s) *n = 0;
     *stop = (tern_stop_reason)reason;
     return tn_api_give(err, s, &e);
 }

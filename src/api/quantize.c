@@ -65,8 +65,6 @@ static tn_status share(job *j, const tn_plan_request *request, tern_quantized *s
         .plan = request,
         .imatrix = j->imatrix,
         .n_threads = tn_api_threads(j->o->n_threads),
-        .progress = j->o->measuring,
-        .progress_user = j->o->user,
     };
     tn_auto_result found;
     tn_status s = tn_api_plan_auto(j->o, &automatic, &j->arena, j->items, &found, err);
@@ -158,6 +156,7 @@ static tn_status write_file(job *j, const char *out, tern_quantized *sum, tn_err
     };
     s = tn_gguf_begin(j->writer, j->file, err);
     if (s == TN_OK) s = tn_quantize_tensors(&run, j->writer, err);
+    if (s == TN_OK) s = tn_file_check_whole(j->file, err);
     if (s != TN_OK) return s;
     sum->n_shards = tn_gguf_n_shards(j->writer);
     tn_gguf_writer *writer = j->writer;
@@ -196,17 +195,18 @@ static tn_status run_job(job *j, const char *out, tern_quantized *sum, tn_error 
     sum->recipe = tn_recipe_text(&j->recipe);
     if (!sum->recipe) return tn_fail(err, TN_ERR_MEMORY, WHAT, j->in, "out of memory");
     tell_plan(j, sum);
+    if (j->o->applied) j->o->applied(j->o->user, sum);
     return j->o->dry_run ? TN_OK : write_file(j, out, sum, err);
 }
 
 tern_status tern_quantize(const char *in, const char *out, const tern_quantize_options *options,
                           tern_quantized *result, tern_error *err) {
-    if (!in || !out) return tn_api_null(err, __func__);
     tern_quantize_options o;
     tern_quantized sum = {0};
     tn_error e = {0};
     tern_quantize_options_defaults(&o);
     tn_api_merge(&o, sizeof o, options);
+    if (!in || (!out && !o.dry_run)) return tn_api_null(err, __func__);
     job j = {.o = &o, .in = in};
     const tn_status s = run_job(&j, out, &sum, &e);
     tn_gguf_abort(j.writer);

@@ -2,54 +2,85 @@
 
 #include <stdlib.h>
 
+#include "../base/hash.h"
 #include "../quality/divergence.h"
 
 #define WHAT "cannot quantize"
 
 /* The second half of each chunk counts: 256 positions tell types apart, and take a second or so of a small model. */
-enum { CHUNK_TOKENS = 128, MAX_CHUNKS = 4, MIN_TOKENS = 16 };
+enum { CHUNK_TOKENS = 128, MAX_CHUNKS = 4 };
 
 typedef struct chunks {
     int32_t *ids;
-    uint32_t n_ctx, n;
+    uint32_t n;
+    uint64_t model; /* tn_model_identity */
 } chunks;
-
-/* Chunks spread over the text, in place, each with BOS in front if the text has it there. */
-static void spread(chunks *c, size_t n_ids, bool bos) {
-    const int32_t first = c->ids[0];
-    c->n_ctx = n_ids < CHUNK_TOKENS ? (uint32_t)n_ids : CHUNK_TOKENS;
-    const size_t whole = n_ids / c->n_ctx;
-    c->n = whole < MAX_CHUNKS ? (uint32_t)whole : MAX_CHUNKS;
-    for (uint32_t i = 1; i < c->n; i++) {
-        int32_t *to = c->ids + (size_t)i * c->n_ctx;
-        const size_t from = (n_ids - c->n_ctx) / (c->n - 1) * i;
-        memmove(to, c->ids + from, c->n_ctx * sizeof *to);
-        if (bos) to[0] = first;
-    }
-}
 
 static tn_status read_chunks(const tern_quantize_options *o, const char *path, chunks *out, tn_error *err) {
     tern_model *model;
     tern_error e;
-    size_t n_ids;
+    size_t n_ids = 0;
     const tern_model_options options = {.size = sizeof options, .level = TERN_OPEN_VOCAB};
     tern_status s = tern_model_open(path, &options, &model, &e);
-    if (s == TERN_OK) s = tern_tokenize(model, o->text, o->n_text, TERN_TOKENIZE_BOS, &out->ids, &n_ids, &e);
-    const int32_t bos = s == TERN_OK ? tn_tokenizer_bos(model->tok) : -1;
+    if (s == TERN_OK) {
+        out->model = tn_model_identity(model->m);
+        s = tern_tokenize_chunks(model, o->text, o->n_text, CHUNK_TOKENS, &out->ids, &n_ids, &e);
+    }
     tern_model_close(model);
     if (s != TERN_OK) {
         memcpy(err, &e, sizeof *err);
         return (tn_status)s;
     }
-    if (n_ids < MIN_TOKENS)
-        return tn_fail(err, TN_ERR_ARG, WHAT, path, "expected a text of at least %d tokens, found %zu",
-                       MIN_TOKENS, n_ids);
-    spread(out, n_ids, out->ids[0] == bos);
+    const size_t whole = n_ids / CHUNK_TOKENS;
+    if (!whole)
+        return tn_fail(err, TN_ERR_ARG, WHAT, path, "expected a text of at least %d tokens", CHUNK_TOKENS);
+    out->n = whole < MAX_CHUNKS ? (uint32_t)whole : MAX_CHUNKS;
+    for (uint32_t i = 1; i < out->n; i++) /* spread over the text */
+        memmove(out->ids + (size_t)i * CHUNK_TOKENS, out->ids + (whole - 1) * i / (out->n - 1) * CHUNK_TOKENS,
+                CHUNK_TOKENS * sizeof *out->ids);
     return TN_OK;
 }
 
+/* What a measurement depends on beside tensors and types. */
+static tn_status identify(const chunks *text, const tn_auto_request *r, uint64_t *out, tn_error *err) {
+    tn_hash hash;
+    tn_hash_start(&hash);
+    tn_hash_add_u64(&hash, text->model);
+    tn_hash_add(&hash, text->ids, (size_t)text->n * CHUNK_TOKENS * sizeof *text->ids);
+    for (uint64_t i = 0; r->imatrix && i < tn_file_n_tensors(r->file); i++) {
+        const tn_tensor *t = tn_file_tensor_at(r->file, i);
+        const uint64_t n_matrices = t->dims[2] * t->dims[3];
+        const float *weights;
+        const tn_status s = tn_imatrix_find(r->imatrix, t->cname, t->dims[0], n_matrices, &weights, err);
+        if (s != TN_OK) return s;
+        if (weights) tn_hash_add(&hash, weights, t->dims[0] * n_matrices * sizeof *weights);
+    }
+    *out = tn_hash_value(&hash);
+    return TN_OK;
+}
+
+/* ---- Measurements ---- */
+
+typedef struct measuring {
+    const tern_quantize_options *o;
+    tn_divergence *divergence;
+    uint64_t done, total; /* as last told; total 0: the model itself is evaluated */
+} measuring;
+
+static bool show(void *user, uint64_t done, uint64_t total) {
+    measuring *m = user;
+    m->done = done;
+    m->total = total;
+    return !m->o->measuring || m->o->measuring(m->o->user, done, total);
+}
+
+static bool goes_on(void *user) {
+    const measuring *m = user;
+    return show(user, m->done, m->total);
+}
+
 static tn_status measure(void *user, const tn_tensor *tensors, size_t n, double *out, tn_error *err) {
-    return tn_divergence_measure(user, tensors, n, out, err);
+    return tn_divergence_measure(((measuring *)user)->divergence, tensors, n, out, err);
 }
 
 static void tell(const tern_quantize_options *o, const tn_auto_group *g) {
@@ -72,19 +103,24 @@ static void tell(const tern_quantize_options *o, const tn_auto_group *g) {
 
 static tn_status plan(const tern_quantize_options *o, const chunks *text, const tn_auto_request *request,
                       tn_arena *arena, tn_plan_item *items, tn_auto_result *out, tn_error *err) {
+    measuring m = {.o = o};
     const tn_divergence_config config = {.path = tn_file_path(request->file),
                                          .ids = text->ids,
-                                         .n_ctx = text->n_ctx,
+                                         .n_ctx = CHUNK_TOKENS,
                                          .n_chunks = text->n,
-                                         .n_threads = request->n_threads};
-    tn_divergence *divergence;
-    tn_status s = tn_divergence_new(&config, &divergence, err);
-    if (s != TN_OK) return s;
+                                         .n_threads = request->n_threads,
+                                         .goes_on = goes_on,
+                                         .user = &m};
     tn_auto_request whole = *request;
     whole.measure = measure;
-    whole.user = divergence;
-    s = tn_plan_auto(&whole, arena, items, out, err);
-    tn_divergence_free(divergence);
+    whole.progress = show;
+    whole.user = &m;
+    tn_status s = identify(text, request, &whole.identity, err);
+    if (s == TN_OK && o->measures) s = tn_measures_open(o->measures, &whole.measures, err);
+    if (s == TN_OK) s = tn_divergence_new(&config, &m.divergence, err);
+    if (s == TN_OK) s = tn_plan_auto(&whole, arena, items, out, err);
+    tn_divergence_free(m.divergence);
+    tn_measures_close(whole.measures);
     for (uint32_t i = 0; s == TN_OK && o->group && i < out->n_groups; i++) tell(o, &out->groups[i]);
     return s;
 }

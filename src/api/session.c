@@ -154,9 +154,9 @@ const int32_t *tern_session_tokens(const tern_session *session) {
 }
 
 /* Where the numbers are at fault, the file is: name it. */
-static tern_status give_computed(const tern_session *session, tern_error *err, tn_status s,
-                                 const tn_error *e) {
+static tern_status give_computed(const tern_session *session, tern_error *err, tn_status s, tn_error *e) {
     tn_error named = {0};
+    s = tn_api_computed(session->model, s, e);
     if (s != TN_ERR_NUMERIC) return tn_api_give(err, s, e);
     const char *why = strrchr(e->message, ':');
     return tn_api_give(err,

@@ -1,7 +1,6 @@
 /* A session's state, to and from files and memory. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,33 +31,40 @@ tern_status tern_session_save(const tern_session *session, const char *path, ter
 }
 
 typedef struct state_file {
-    FILE *stream;
+    int fd;
     const char *path;
 } state_file;
 
 static tn_status read_file(void *user, void *bytes, size_t n, tn_error *err) {
     const state_file *file = user;
-    errno = 0;
-    if (fread(bytes, 1, n, file->stream) == n) return TN_OK;
-    return tn_fail(err, TN_ERR_IO, what_loading, file->path, "%s",
-                   errno ? strerror(errno) : "it became shorter while it was read");
+    uint8_t *at = bytes;
+    while (n > 0) {
+        const ssize_t got = read(file->fd, at, n);
+        if (got > 0) {
+            at += got;
+            n -= (size_t)got;
+        } else if (got == 0 || errno != EINTR) {
+            return tn_fail(err, TN_ERR_IO, what_loading, file->path, "%s",
+                           got ? strerror(errno) : "it became shorter while it was read");
+        }
+    }
+    return TN_OK;
 }
 
 /* Anything but a regular file is refused and never waited for. */
 static tn_status open_file(state_file *file, uint64_t *size, tn_error *err) {
     struct stat info;
-    const int fd = open(file->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &info) != 0) {
+    do file->fd = open(file->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    while (file->fd < 0 && errno == EINTR);
+    if (file->fd < 0 || fstat(file->fd, &info) != 0) {
         const int error_number = errno;
-        if (fd >= 0) close(fd);
+        if (file->fd >= 0) close(file->fd);
         return tn_fail(err, TN_ERR_IO, what_loading, file->path, "%s", strerror(error_number));
     }
     *size = (uint64_t)info.st_size;
-    const bool regular = S_ISREG(info.st_mode);
-    if (regular && (file->stream = fdopen(fd, "r"))) return TN_OK;
-    close(fd);
-    return tn_fail(err, TN_ERR_IO, what_loading, file->path, "%s",
-                   regular ? "out of memory" : "not a regular file");
+    if (S_ISREG(info.st_mode)) return TN_OK;
+    close(file->fd);
+    return tn_fail(err, TN_ERR_IO, what_loading, file->path, "not a regular file");
 }
 
 tern_status tern_session_load(tern_session *session, const char *path, tern_error *err) {
@@ -70,7 +76,7 @@ tern_status tern_session_load(tern_session *session, const char *path, tern_erro
     tn_status s = open_file(&file, &size, &e);
     if (s) return tn_api_give(err, s, &e);
     s = tn_state_load(session->s, tn_model_identity(session->model->m), size, path, read_file, &file, &e);
-    fclose(file.stream);
+    close(file.fd);
     return tn_api_give(err, s, &e);
 }
 

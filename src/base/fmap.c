@@ -48,6 +48,8 @@ static tn_status map_part(tn_fmap *out, int fd, uint64_t offset, uint64_t n, con
     out->mapping_bytes = whole;
     out->data = (const uint8_t *)mapping + before;
     out->size = n;
+    out->fd = fd;
+    out->end = offset + n;
     return TN_OK;
 }
 
@@ -86,11 +88,11 @@ tn_status tn_fmap_open_source(tn_fmap *out, const tn_fmap_source *source, tn_err
     *out = (tn_fmap){0};
     if (source->data) return take_memory(out, source, err);
     const bool is_path = tn_fmap_is_path(source);
-    const int fd = is_path ? open_retrying(source->path) : source->fd;
+    const int fd = is_path ? open_retrying(source->path) : fcntl(source->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) return tn_fail(err, TN_ERR_IO, WHAT, source->path, "%s", strerror(errno));
     const tn_status status = map_fd(out, source, fd, err);
     if (status != TN_OK) *out = (tn_fmap){0};
-    if (is_path) close(fd); /* the map stays */
+    if (!out->mapping) close(fd);
     return status;
 }
 
@@ -100,8 +102,16 @@ tn_status tn_fmap_open(tn_fmap *out, const char *path, tn_error *err) {
 }
 
 void tn_fmap_close(tn_fmap *map) {
-    if (map->mapping) munmap(map->mapping, map->mapping_bytes);
+    if (map->mapping) {
+        munmap(map->mapping, map->mapping_bytes);
+        close(map->fd);
+    }
     *map = (tn_fmap){0};
+}
+
+bool tn_fmap_is_whole(const tn_fmap *map) {
+    struct stat st;
+    return !map->mapping || (fstat(map->fd, &st) == 0 && (uint64_t)st.st_size >= map->end);
 }
 
 /* What Linux before 5.14 does not do by itself. */

@@ -14,6 +14,8 @@ typedef struct tn_fmap {
     uint64_t device, inode; /* which file it is, whatever its path; 0: memory of the caller's */
     void *mapping;          /* from the start of a page; NULL: there is nothing to unmap */
     size_t mapping_bytes;
+    int fd;       /* of a mapping; its own, also where the source is a descriptor */
+    uint64_t end; /* of the mapped part, in its file */
 } tn_fmap;
 
 /* Where bytes are: in the file of a path, in a part of a descriptor's file, or in memory. */
@@ -39,6 +41,10 @@ tn_status tn_fmap_open(tn_fmap *out, const char *path, tn_error *err);
 /* The same for any source. A part, and memory, must begin at a multiple of 4 bytes, as floats do. */
 tn_status tn_fmap_open_source(tn_fmap *out, const tn_fmap_source *source, tn_error *err);
 void tn_fmap_close(tn_fmap *map);
+
+/* Whether the file still has the size that is mapped. Behind the end of one that became shorter are zeros as far as its last page
+ * goes, and SIGBUS; so who hands on what comes of the map asks this before. */
+bool tn_fmap_is_whole(const tn_fmap *map);
 
 /* Brings n bytes from `offset` on into memory, if they are of a mapped file. TN_ERR_IO, and no signal, if they are gone. */
 tn_status tn_fmap_populate(const tn_fmap *map, uint64_t offset, uint64_t n, const char *path, tn_error *err);

@@ -19,6 +19,20 @@ static int folder_bytes(const char *path) {
     return slash ? (int)(slash + 1 - path) : 0;
 }
 
+static int open_retrying(const char *path, int flags) {
+    int fd;
+    do fd = open(path, flags | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static int sync_retrying(int fd) {
+    int result;
+    do result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
 static int open_folder(const char *path, int flags) {
     char *folder;
     const int n = folder_bytes(path);
@@ -26,7 +40,7 @@ static int open_folder(const char *path, int flags) {
         errno = ENOMEM;
         return -1;
     }
-    const int fd = open(folder, flags | O_CLOEXEC, 0666);
+    const int fd = open_retrying(folder, flags);
     const int error_number = errno;
     free(folder);
     errno = error_number;
@@ -52,7 +66,7 @@ static int with_temporary_name(tn_outfile *file, int (*try)(tn_outfile *file, co
 }
 
 static int create_named(tn_outfile *file, const char *name) {
-    file->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file->fd = open_retrying(name, O_WRONLY | O_CREAT | O_EXCL);
     return file->fd < 0 ? -1 : 0;
 }
 
@@ -66,6 +80,8 @@ tn_status tn_outfile_open(tn_outfile *file, const char *path, tn_error *err) {
     *file = (tn_outfile){.fd = -1};
     struct stat info;
     const bool exists = stat(path, &info) == 0;
+    if (!exists && errno != ENOENT)
+        return tn_fail(err, TN_ERR_IO, "cannot write", path, "%s", strerror(errno));
     file->path = exists ? realpath(path, NULL) : strdup(path);
     if (!file->path) return tn_fail(err, TN_ERR_IO, "cannot write", path, "%s", strerror(errno));
     if (exists && !S_ISREG(info.st_mode)) {
@@ -105,7 +121,7 @@ tn_status tn_outfile_write(tn_outfile *file, const void *bytes, uint64_t n, tn_e
 }
 
 tn_status tn_outfile_finish(tn_outfile *file, tn_error *err) {
-    if (fsync(file->fd) != 0) return fail(file, errno, err);
+    if (sync_retrying(file->fd) != 0) return fail(file, errno, err);
     if (!file->temporary) {
         const int error_number = with_temporary_name(file, link_unnamed);
         if (error_number) return fail(file, error_number, err);
@@ -121,7 +137,7 @@ tn_status tn_outfile_place(tn_outfile *file, tn_error *err) {
     file->temporary = NULL;
     const int folder = open_folder(file->path, O_RDONLY | O_DIRECTORY);
     /* A folder that may not be read cannot be synced; the file is in its place all the same. */
-    const int error_number = folder >= 0 && fsync(folder) != 0 ? errno : 0;
+    const int error_number = folder >= 0 && sync_retrying(folder) != 0 ? errno : 0;
     if (folder >= 0) close(folder);
     if (error_number && error_number != EINVAL) return fail(file, error_number, err);
     tn_outfile_discard(file);

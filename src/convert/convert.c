@@ -106,7 +106,7 @@ static tn_status run(tn_converter *c, const char *out) {
         (s = tn_convert_write_pooling(c)) || (s = tn_convert_plan_tensors(c)) ||
         (s = tn_convert_write_general(c)) || (s = tn_convert_write_card(c)) ||
         (s = tn_convert_write_tokenizer(c)) || (s = tn_gguf_begin(c->writer, NULL, c->err)) ||
-        (s = tn_convert_write_tensors(c)))
+        (s = tn_convert_write_tensors(c)) || (s = tn_checkpoint_check_whole(c->checkpoint, c->err)))
         return s;
     const char *finished;
     if ((s = tn_gguf_finish(c->writer, &finished, c->err)) || (s = validate(c, finished))) return s;

@@ -73,8 +73,11 @@ tn_status tn_convert_json(tn_converter *c, const char *name, json_type root, jso
 /* Where an expression is evaluated. */
 typedef struct tn_place {
     uint64_t layer, row; /* i, r */
-    uint64_t element;    /* j + 1; 0: not within a tensor */
-    bool listed;         /* out: a list of the configuration was looked into */
+    uint64_t element;    /* j + 1 of n_elements; 0: not within a tensor */
+    uint64_t n_elements;
+    bool listed; /* out: a list of the configuration was looked into */
+    uint64_t
+        list_length; /* out: of one that has another number of values than there are layers, or elements; + 1 */
 } tn_place;
 
 /* The value of the first expression whose names are all there; *found is false if there is none. */

@@ -115,7 +115,7 @@ static tn_status read_columns(const flow *f, uint64_t row, uint64_t n, float *x)
 
 static tn_status compute(const flow *f, float *x) {
     for (uint64_t j = 0; j < f->row_len; j++) {
-        tn_place at = {.layer = f->job->layer, .element = j + 1};
+        tn_place at = {.layer = f->job->layer, .element = j + 1, .n_elements = f->row_len};
         double value;
         tn_status s = tn_convert_expr(f->c, &at, f->job->part->values, &value);
         if (s) return s;

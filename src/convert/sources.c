@@ -28,12 +28,18 @@ static bool find_hparam(const tn_converter *c, const tn_place *at, const char *n
     return true;
 }
 
+/* How many values a list has: one for each layer or element; 0 before the number of layers is known. */
+static uint64_t list_length(const tn_converter *c, const tn_place *at) {
+    return at->element ? at->n_elements : c->n_layers;
+}
+
 /* Follows "a.b.c" from an object: through lists by layer or element; at a text, the rest is what it is compared with. */
-static bool follow(const json_t *node, const char *path, size_t n, tn_place *at, double *value,
-                   const json_t **end) {
+static bool follow(const tn_converter *c, const json_t *node, const char *path, size_t n, tn_place *at,
+                   double *value, const json_t **end) {
     for (;;) {
         if (json_is_array(node)) {
             at->listed = true;
+            if (json_array_size(node) != list_length(c, at)) at->list_length = json_array_size(node) + 1;
             node = json_array_get(node, (size_t)(at->element ? at->element - 1 : at->layer));
         }
         if (json_is_string(node) && n) {
@@ -65,10 +71,10 @@ static bool follow_root(const tn_converter *c, const char *path, size_t n, tn_pl
     const size_t len = dot ? (size_t)(dot - path) : n;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (dot && is_word(path, len, files[i].name))
-            return follow(*(json_t *const *)((const char *)c + files[i].offset), dot + 1, n - len - 1, at,
+            return follow(c, *(json_t *const *)((const char *)c + files[i].offset), dot + 1, n - len - 1, at,
                           value, end);
     const bool own = c->text_config && json_object_getn(c->text_config, path, len);
-    return follow(own ? c->text_config : c->config, path, n, at, value, end);
+    return follow(c, own ? c->text_config : c->config, path, n, at, value, end);
 }
 
 static bool number(const json_t *node, double *value) {
@@ -91,7 +97,7 @@ static bool find_config(const tn_converter *c, tn_place *at, const char *name, s
         for (size_t k = 0; k < alias->source.n; k++) {
             const char *path = alias->source.exprs[k];
             if (!follow_root(c, path, strlen(path), at, value, &node)) continue;
-            if (!follow(node, name + len + (dot != NULL), n - len - (dot != NULL), at, value, &node))
+            if (!follow(c, node, name + len + (dot != NULL), n - len - (dot != NULL), at, value, &node))
                 return false;
             return !node || number(node, value);
         }
@@ -126,11 +132,19 @@ static bool lookup(const void *user, const char *name, size_t n, double *value) 
     return true; /* go on: what is missing is told apart from what is wrong by the flag */
 }
 
+static tn_status wrong_list(const tn_converter *c, const tn_place *at, const char *expr) {
+    const unsigned long long found = at->list_length - 1, expected = list_length(c, at);
+    if (!expected) return TN_BAD(c, "config.json: '%s' is a list, expected a number", expr);
+    return TN_BAD(c, "config.json: '%s': a list of %llu values, expected %llu, one for each %s", expr, found,
+                  expected, at->element ? "element" : "layer");
+}
+
 static tn_status eval(const tn_converter *c, tn_place *at, const char *expr, double *value, bool *missing) {
     const char *why;
     *missing = false;
     const scope s = {c, at, missing};
     const bool ok = tn_expr_eval(expr, lookup, &s, value, &why);
+    if (at->list_length) return wrong_list(c, at, expr);
     if (*missing || (ok && isfinite(*value))) return TN_OK;
     return TN_BAD(c, "'%s' cannot be computed from config.json: %s", expr,
                   ok ? "the result is not finite" : why);

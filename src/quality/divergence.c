@@ -57,6 +57,8 @@ static tn_status eval_chunk(const tn_divergence *d, tn_session *session, uint32_
     tn_session_truncate(session, 0);
     const int32_t *ids = d->config.ids + (size_t)chunk * d->config.n_ctx;
     const tn_status s = tn_session_eval(session, ids, d->config.n_ctx, d->n_scored, err);
+    if (s == TN_OK && !d->config.goes_on(d->config.user))
+        return tn_fail(err, TN_ERR_CANCELLED, WHAT, d->config.path, "cancelled");
     if (s != TN_ERR_NUMERIC) return s;
     return tn_fail(err, s, WHAT, d->config.path, "what the model computes is not finite");
 }

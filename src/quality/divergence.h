@@ -12,6 +12,8 @@ typedef struct tn_divergence_config {
     const int32_t *ids; /* n_chunks of n_ctx tokens, each evaluated on its own; outlive the object */
     uint32_t n_ctx;     /* at least 2 */
     uint32_t n_chunks, n_threads;
+    bool (*goes_on)(void *user); /* asked after each chunk; false cancels */
+    void *user;
 } tn_divergence_config;
 
 /* Evaluates the model as it is and keeps its logits: n_chunks * n_ctx / 2 rows of the vocabulary. */

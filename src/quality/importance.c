@@ -212,6 +212,7 @@ static tn_status write_file(const collector *c, const tn_importance_config *conf
     describe(c, config, w);
     tn_status s = tn_gguf_begin(w, c->model->file, err);
     for (size_t i = 0; s == TN_OK && i < c->n_entries; i++) s = write_entry(c, &c->entries[i], w, err);
+    if (s == TN_OK) s = tn_file_check_whole(c->model->file, err);
     if (s == TN_OK) return tn_gguf_commit(w, err);
     tn_gguf_abort(w);
     return s;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../base/checked.h"
+#include "../base/hash.h"
 #include "run.h"
 
 #define WHAT "cannot quantize"
@@ -23,7 +24,14 @@ typedef struct planner {
     tn_auto_group *groups;
     uint32_t n_groups;
     tn_tensor *made; /* of one group */
+    uint64_t n_measured, n_candidates;
 } planner;
+
+static tn_status tell(const planner *p, tn_error *err) {
+    const tn_auto_request *r = p->request;
+    if (r->progress(r->user, p->n_measured, p->n_candidates)) return TN_OK;
+    return tn_fail(err, TN_ERR_CANCELLED, WHAT, p->path, "cancelled");
+}
 
 static tn_status no_memory(const planner *p, tn_error *err) {
     return tn_fail(err, TN_ERR_MEMORY, WHAT, p->path, "out of memory");
@@ -168,6 +176,7 @@ static tn_status make_tensors(const planner *p, uint32_t group, uint8_t *data, s
         const tn_plan_item *item = &p->trial[i];
         if (p->group_of[i] != (int32_t)group || item->type == item->tensor->dtype) continue;
         s = tn_quantize_into(&run, i, data, err);
+        if (s == TN_OK) s = tell(p, err);
         tn_tensor *t = &p->made[(*n)++];
         *t = *item->tensor;
         t->dtype = item->type;
@@ -181,8 +190,7 @@ static tn_status make_tensors(const planner *p, uint32_t group, uint8_t *data, s
 static tn_status measure(const planner *p, uint32_t group, tn_candidate *c, tn_error *err) {
     const uint64_t padding = 64 * (uint64_t)p->groups[group].n_tensors;
     size_t n;
-    tn_status s = give(p, p->trial, group, c, err);
-    if (s != TN_OK) return s;
+    tn_status s;
     uint8_t *data = aligned_alloc(64, (c->n_bytes + padding + 63) / 64 * 64);
     if (!data) return no_memory(p, err);
     s = make_tensors(p, group, data, &n, err);
@@ -193,17 +201,38 @@ static tn_status measure(const planner *p, uint32_t group, tn_candidate *c, tn_e
     return s;
 }
 
-static tn_status measure_all(const planner *p, tn_error *err) {
-    const tn_auto_request *r = p->request;
-    uint64_t total = 0, done = 0;
+/* Of the tensors that are replaced, and by which types. */
+static uint64_t key_of(const planner *p, uint32_t group) {
+    tn_hash hash;
+    tn_hash_start(&hash);
+    tn_hash_add_u64(&hash, p->request->identity);
+    for (uint64_t i = 0; i < p->n_items; i++) {
+        if (p->group_of[i] != (int32_t)group) continue;
+        const char *name = p->items[i].tensor->cname;
+        tn_hash_add(&hash, name, strlen(name) + 1);
+        tn_hash_add_u64(&hash, p->trial[i].type);
+    }
+    return tn_hash_value(&hash);
+}
+
+static tn_status look_up_or_measure(const planner *p, uint32_t group, tn_candidate *c, tn_error *err) {
+    tn_measures *kept = p->request->measures;
+    tn_status s = give(p, p->trial, group, c, err);
+    if (s != TN_OK || !kept) return s == TN_OK ? measure(p, group, c, err) : s;
+    const uint64_t key = key_of(p, group);
+    if (tn_measures_find(kept, key, &c->divergence)) return TN_OK;
+    s = measure(p, group, c, err);
+    return s == TN_OK ? tn_measures_add(kept, key, c->divergence, err) : s;
+}
+
+static tn_status measure_all(planner *p, tn_error *err) {
     tn_status s = TN_OK;
-    for (uint32_t g = 0; g < p->n_groups; g++) total += p->groups[g].n_candidates;
+    for (uint32_t g = 0; g < p->n_groups; g++) p->n_candidates += p->groups[g].n_candidates;
     for (uint32_t g = 0; s == TN_OK && g < p->n_groups; g++) {
         for (uint32_t i = 0; s == TN_OK && i < p->groups[g].n_candidates; i++) {
-            s = measure(p, g, &p->groups[g].candidates[i], err);
-            done++;
-            if (s == TN_OK && r->progress && !r->progress(r->progress_user, done, total))
-                s = tn_fail(err, TN_ERR_CANCELLED, WHAT, p->path, "cancelled");
+            s = look_up_or_measure(p, g, &p->groups[g].candidates[i], err);
+            p->n_measured++;
+            if (s == TN_OK) s = tell(p, err);
         }
     }
     return s;

@@ -8,6 +8,7 @@
 #define TN_QUANTIZE_AUTO_H
 
 #include "imatrix.h"
+#include "measures.h"
 #include "recipe.h"
 
 typedef struct tn_candidate {
@@ -35,9 +36,11 @@ typedef struct tn_auto_request {
     uint32_t n_threads;        /* changes no choice */
     /* The divergence of the model with n tensors in the place of those with their names. */
     tn_status (*measure)(void *user, const tn_tensor *tensors, size_t n, double *out, tn_error *err);
-    /* NULL, or told of measurements; false cancels. */
-    bool (*progress)(void *progress_user, uint64_t done, uint64_t total);
-    void *user, *progress_user;
+    /* Told of measurements, and asked while one goes on, with the same figures; false cancels. */
+    bool (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+    tn_measures *measures; /* NULL, or what was measured before, and what will be kept */
+    uint64_t identity;     /* of what measurements depend on beside tensors and types */
 } tn_auto_request;
 
 typedef struct tn_auto_result {

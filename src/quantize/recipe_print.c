@@ -31,22 +31,17 @@ static void print_target(FILE *f, const tn_recipe *recipe) {
     fputs("]\n", f);
 }
 
-/* Of each role the first rule, which decides. */
-char *tn_recipe_text(const tn_recipe *recipe) {
-    char *text = NULL;
-    size_t n;
-    FILE *f = open_memstream(&text, &n);
-    if (!f) return NULL;
-    print_target(f, recipe);
-    if (recipe->file_type >= 0) fprintf(f, "file_type: %" PRId64 "\n", recipe->file_type);
-    const tn_rule *seen[2] = {NULL, NULL};
-    for (size_t i = 0; i < recipe->n_rules; i++) {
-        const tn_rule *rule = &recipe->rules[i];
-        if (rule->role == TN_RULE_PATTERNS || seen[rule->role - 1]) continue;
-        seen[rule->role - 1] = rule;
-        fprintf(f, "%s: %s\n", rule->role == TN_RULE_OUTPUT ? "output" : "embedding",
-                tn_dtypes[rule->type].name);
-    }
+/* Of a role the first rule, which decides; NULL if there is none. */
+static const tn_rule *first_of(const tn_recipe *recipe, tn_rule_role role) {
+    for (size_t i = 0; i < recipe->n_rules; i++)
+        if (recipe->rules[i].role == role) return &recipe->rules[i];
+    return NULL;
+}
+
+/* `first` or NULL: of the tensors that are embeddings, where these are the output too and the rule for the output comes later. When
+ * read, the output comes before the embedding, and behind all patterns. */
+static void print_rules(FILE *f, const tn_recipe *recipe, const tn_rule *first) {
+    static const char *const embeddings[] = {"token_embd.weight", "per_layer_token_embd.weight"};
     bool any = false;
     for (size_t i = 0; i < recipe->n_rules; i++) {
         if (recipe->rules[i].role != TN_RULE_PATTERNS) continue;
@@ -54,6 +49,25 @@ char *tn_recipe_text(const tn_recipe *recipe) {
         any = true;
         print_rule(f, &recipe->rules[i]);
     }
+    if (first && !any) fputs("rules:\n", f);
+    if (first)
+        print_rule(f,
+                   &(tn_rule){.patterns = embeddings, .n_patterns = 2, .imatrix = -1, .type = first->type});
+}
+
+char *tn_recipe_text(const tn_recipe *recipe) {
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) return NULL;
+    const tn_rule *output = first_of(recipe, TN_RULE_OUTPUT);
+    const tn_rule *embedding = first_of(recipe, TN_RULE_EMBEDDING);
+    const bool before = embedding && output && embedding < output;
+    print_target(f, recipe);
+    if (recipe->file_type >= 0) fprintf(f, "file_type: %" PRId64 "\n", recipe->file_type);
+    if (output) fprintf(f, "output: %s\n", tn_dtypes[output->type].name);
+    if (embedding && !before) fprintf(f, "embedding: %s\n", tn_dtypes[embedding->type].name);
+    print_rules(f, recipe, before ? embedding : NULL);
     const bool failed = ferror(f) != 0;
     if (fclose(f) != 0 || failed) {
         free(text);

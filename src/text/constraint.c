@@ -182,7 +182,7 @@ static bool make_room(tn_constraint *c) {
 
 static tn_status no_room(tn_error *err) {
     return tn_fail(err, TN_ERR_UNSUPPORTED, "grammar", NULL,
-                   "too ambiguous, or nested too deeply, for the text so far");
+                   "the text so far can go on in too many ways, or is nested too deeply");
 }
 
 static bool has_any(const uint64_t *mask, uint32_t n_words) {

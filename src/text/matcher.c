@@ -10,10 +10,10 @@
 enum {
     MAX_SETS = 1 << 17,
     MAX_FRAMES = 1 << 18,
-    MAX_ITEMS = 1 << 18,
-    MAX_SEEN = 1 << 15, /* items looked at in one step; half of the slots may be used */
-    MAX_CALLERS = 1 << 15,
-    MAX_MEMBERS = 1 << 14, /* of one set or state */
+    MAX_ITEMS = 1 << 20,
+    MAX_SEEN = 1 << 17, /* items looked at in one step; half of the slots may be used */
+    MAX_CALLERS = 1 << 16,
+    MAX_MEMBERS = 1 << 15, /* of one set or state */
 };
 
 /* A place, and the returns that it has: the numbers of a node and of a set. Of an item: the node waits for a byte. Of a frame
@@ -49,7 +49,7 @@ typedef struct tn_seen {
 struct tn_matcher {
     const tn_grammar *g;
     tn_pool returns, states;
-    uint32_t *steps; /* 256 for each state; TN_STATE_FULL: not computed */
+    uint16_t *steps; /* 256 for each state; TN_STATE_FULL: not computed */
     uint32_t *renumbered;
     /* One step: */
     tn_seen *seen;
@@ -230,7 +230,7 @@ static uint32_t end(tn_matcher *m) {
 }
 
 uint32_t tn_matcher_step(tn_matcher *m, uint32_t state, uint8_t byte) {
-    uint32_t *step = &m->steps[state * 256 + byte];
+    uint16_t *step = &m->steps[(size_t)state * 256 + byte];
     if (*step != TN_STATE_FULL) return *step;
     const tn_place_set *from = &m->states.sets[state];
     begin(m);
@@ -239,7 +239,7 @@ uint32_t tn_matcher_step(tn_matcher *m, uint32_t state, uint8_t byte) {
         const tn_node *node = &m->g->nodes[item.node];
         if (byte >= node->low && byte <= node->high) add(m, node->next, item.set);
     }
-    return *step = end(m);
+    return *step = (uint16_t)end(m);
 }
 
 bool tn_matcher_may_end(const tn_matcher *m, uint32_t state) {

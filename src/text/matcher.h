@@ -16,7 +16,7 @@
 typedef struct tn_matcher tn_matcher;
 
 /* Numbers of states: what no text can reach, and what has no room. */
-enum { TN_STATE_FULL = 0, TN_STATE_DEAD = 1, TN_MAX_STATES = 4096 };
+enum { TN_STATE_FULL = 0, TN_STATE_DEAD = 1, TN_MAX_STATES = 1 << 15 };
 
 /* The grammar must outlive the matcher. *start is the state before any byte. */
 tn_status tn_matcher_new(const tn_grammar *grammar, tn_matcher **out, uint32_t *start, tn_error *err);

@@ -1,28 +1,50 @@
 /* Which of the published pre-tokenizers a tokenizer.json describes: by the texts of its patterns, in which a character may be
  * written as itself or as an escape. */
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "pretok.h"
 #include "utf8.h"
 
-/* Takes a character off the pattern: "\xHH" and "\x{H...}" are the character they name, an escaped quote or slash is a
- * plain one, all else is itself. */
+/* What a sign behind a backslash is, other than the sign alone. */
+enum { ESCAPED = 1 << 24 };
+
+static uint32_t read_hex(const char **at, int n_most) {
+    uint32_t value = 0;
+    for (int i = 0; i < n_most; i++, ++*at) {
+        const char c = **at, lower = (char)(c | 0x20);
+        const bool digit = c >= '0' && c <= '9';
+        if (!digit && (lower < 'a' || lower > 'f')) break;
+        value = value * 16 + (uint32_t)(digit ? c - '0' : lower - 'a' + 10);
+    }
+    return value;
+}
+
+/* A sign that was named by its number is that sign and no operator. */
+static uint32_t by_number(uint32_t value) {
+    const bool is_operator = value < 0x80 && value && strchr("\\^$.[]|()?*+{}-", (int)value);
+    return is_operator ? ESCAPED | value : value;
+}
+
+/* A backslash and what stands behind it, taken together: so the second of two never joins with what follows. "\xHH" and
+ * "\x{H...}" are the character they name, an escaped quote or slash is a plain one. */
+static uint32_t next_escaped(const char **at) {
+    const char sign = (*at)[1];
+    *at += 2;
+    if (sign == '"' || sign == '/') return (unsigned char)sign;
+    if (sign != 'x') return ESCAPED | (unsigned char)sign;
+    if (**at != '{') return by_number(read_hex(at, 2));
+    ++*at;
+    const uint32_t value = read_hex(at, 6);
+    if (**at != '}') return ESCAPED;
+    ++*at;
+    return by_number(value);
+}
+
+/* Takes a character off the pattern. */
 static uint32_t next_char(const char **at) {
     const char *p = *at;
-    if (p[0] == '\\' && p[1] == 'x') {
-        char *end;
-        char digits[3] = {p[2], p[2] ? p[3] : '\0', '\0'};
-        const bool braced = p[2] == '{';
-        const unsigned long value = strtoul(braced ? p + 3 : digits, &end, 16);
-        *at = braced ? end + (*end == '}') : p + 2 + (end - digits);
-        return (uint32_t)value;
-    }
-    if (p[0] == '\\' && (p[1] == '"' || p[1] == '/')) {
-        *at += 2;
-        return (unsigned char)p[1];
-    }
+    if (p[0] == '\\' && p[1]) return next_escaped(at);
     const uint32_t n = tn_utf8_char(p, strlen(p));
     if (n < 2) {
         (*at)++;
@@ -34,7 +56,6 @@ static uint32_t next_char(const char **at) {
     return value;
 }
 
-/* An escaped sign stays escaped, so a backslash never joins with what follows it by accident. */
 static bool same_pattern(const char *a, const char *b) {
     while (*a && *b)
         if (next_char(&a) != next_char(&b)) return false;

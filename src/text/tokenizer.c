@@ -112,8 +112,8 @@ uint32_t tn_tokenizer_n_tokens(const tn_tokenizer *tok) {
     return tok->n_tokens;
 }
 
-int32_t tn_tokenizer_bos(const tn_tokenizer *tok) {
-    return tok->bos;
+bool tn_tokenizer_adds_bos(const tn_tokenizer *tok) {
+    return tok->add_bos;
 }
 
 int32_t tn_tokenizer_eos(const tn_tokenizer *tok) {

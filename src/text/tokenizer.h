@@ -58,7 +58,7 @@ tn_token_type tn_token_type_of(const tn_tokenizer *tok, int32_t id);
 /* Whether generation ends at this token: EOS, EOT and every control token that published models end a turn with. */
 bool tn_token_is_end(const tn_tokenizer *tok, int32_t id);
 
-int32_t tn_tokenizer_bos(const tn_tokenizer *tok); /* -1: none */
+bool tn_tokenizer_adds_bos(const tn_tokenizer *tok); /* with TN_TOKENIZE_BOS */
 int32_t tn_tokenizer_eos(const tn_tokenizer *tok);
 
 /* ---- Streams ------------------------------------------------------------------------------------------- */

@@ -240,6 +240,9 @@ static void only_regular_files_are_mapped(void **state) {
     write_text("file", "hello");
     assert_int_equal(tn_fmap_open(&map, in_dir("file"), &err), TN_OK);
     assert_true(map.size == 5 && memcmp(map.data, "hello", 5) == 0);
+    assert_true(tn_fmap_is_whole(&map));
+    assert_int_equal(truncate(in_dir("file"), 4), 0);
+    assert_false(tn_fmap_is_whole(&map));
     tn_fmap_close(&map);
     assert_null(map.data);
     write_text("empty", "");

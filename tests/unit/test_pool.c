@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 #include <unistd.h>
@@ -60,6 +61,65 @@ static void every_run_reaches_every_thread(void **state) {
     tn_pool_free(pool);
 }
 
+/* ---- Stress ---- */
+
+/* Phases as short as they come, one barrier each: a thread writes its own cell of this phase's row, meets the others, reads all
+ * cells; the row before last is free again by then. Random threads dawdle: spin, yield, or sleep until the others sleep too. */
+typedef struct stress {
+    tn_pool *pool;
+    uint64_t first, n_phases, seed;
+    uint64_t cells[2][MAX_THREADS];
+    atomic_uint n_wrong;
+} stress;
+
+static uint64_t mixed(uint64_t z) { /* splitmix64's output function */
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static void dawdle(uint64_t random) {
+    if (random % 16 == 0)
+        for (volatile uint64_t i = random >> 32 & 0x3ff; i > 0; i--) {
+        }
+    if (random % 128 == 1) sched_yield();
+    if (random % 1024 == 2) usleep((unsigned)(random >> 32 & 127));
+}
+
+static void stress_phases(void *arg, uint32_t thread) {
+    stress *s = arg;
+    const uint32_t n = tn_pool_n_threads(s->pool);
+    unsigned n_wrong = 0;
+    for (uint64_t p = s->first; p < s->first + s->n_phases; p++) {
+        dawdle(mixed(s->seed + p * MAX_THREADS + thread));
+        s->cells[p & 1][thread] = p * MAX_THREADS + thread;
+        tn_pool_barrier(s->pool);
+        for (uint32_t t = 0; t < n; t++) n_wrong += s->cells[p & 1][t] != p * MAX_THREADS + t;
+    }
+    atomic_fetch_add(&s->n_wrong, n_wrong);
+}
+
+static void phases_of_any_length_and_any_number_of_threads_hold(void **state) {
+    (void)state;
+    const uint64_t total = getenv("TERN_LONG") ? 1000000 : 20000;
+    stress s = {.seed = 8};
+    uint64_t random = s.seed, n_runs = 0, n_pools = 0;
+    while (s.first < total) {
+        const uint32_t n_threads = 1 + (uint32_t)(mixed(random++) % MAX_THREADS);
+        assert_int_equal(tn_pool_new(n_threads, false, &s.pool, NULL), TN_OK);
+        for (int run = 0; run < 8; run++, n_runs++, s.first += s.n_phases) {
+            s.n_phases = mixed(random++) % 500;
+            dawdle(mixed(random++));
+            tn_pool_run(s.pool, stress_phases, &s);
+        }
+        tn_pool_free(s.pool);
+        n_pools++;
+    }
+    assert_int_equal(atomic_load(&s.n_wrong), 0);
+    print_message("%llu phases, %llu runs, %llu pools\n", (unsigned long long)s.first,
+                  (unsigned long long)n_runs, (unsigned long long)n_pools);
+}
+
 static void note_processors(void *arg, uint32_t thread) {
     cpu_set_t *sets = arg;
     sched_getaffinity(0, sizeof *sets, &sets[thread]);
@@ -93,6 +153,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(barriers_hold),
         cmocka_unit_test(every_run_reaches_every_thread),
+        cmocka_unit_test(phases_of_any_length_and_any_number_of_threads_hold),
         cmocka_unit_test(pinned_threads_have_a_processor_each_and_the_caller_keeps_its_own),
         cmocka_unit_test(a_pool_without_work_ends),
     };

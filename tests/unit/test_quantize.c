@@ -295,6 +295,26 @@ static void a_recipe_prints_as_it_was_read(void **state) {
     tn_arena_free(&arena);
 }
 
+/* Of a model whose embedding is the output too the first of the two rules decides. */
+static void an_embedding_before_the_output_of_the_base_stays_there(void **state) {
+    (void)state;
+    tn_arena arena = {0};
+    tn_recipe recipe, again;
+    tn_error err = {0};
+    if (load_recipe("base: Q4_0\nembedding: F16\n", &arena, &recipe, &err)) fail_msg("%s", err.message);
+    char *printed = tn_recipe_text(&recipe);
+    if (load_recipe(printed, &arena, &again, &err)) fail_msg("%s", err.message);
+    free(printed);
+    const tn_rule *first = again.rules;
+    while (first->role != TN_RULE_OUTPUT &&
+           (first->role != TN_RULE_PATTERNS || strcmp(first->patterns[0], "token_embd.weight") != 0))
+        first++;
+    assert_int_equal(first->role, TN_RULE_PATTERNS);
+    assert_int_equal(first->type, TN_DTYPE_F16);
+    assert_int_equal(again.n_rules, recipe.n_rules);
+    tn_arena_free(&arena);
+}
+
 static void a_base_lends_its_rules(void **state) {
     (void)state;
     tn_arena arena = {0};
@@ -362,6 +382,7 @@ int main(void) {
         cmocka_unit_test(ternary_numbers_come_back),
         cmocka_unit_test(patterns_match_whole_names),
         cmocka_unit_test(a_recipe_prints_as_it_was_read),
+        cmocka_unit_test(an_embedding_before_the_output_of_the_base_stays_there),
         cmocka_unit_test(a_base_lends_its_rules),
         cmocka_unit_test(bad_recipes_are_errors_with_a_place),
     };
