@@ -101,6 +101,63 @@ class Library(unittest.TestCase):
         self.assertEqual(output(PREFIX / "bin" / "tern", "--version").strip(), f"tern {version}")
 
 
+# Somebody's own project, in C++: a model from memory, a session, the sum of its logits.
+CMAKE_PROJECT = """
+cmake_minimum_required(VERSION 3.22)
+project(other LANGUAGES CXX)
+set(CMAKE_CXX_STANDARD 17)
+find_package(tern 0.1 REQUIRED)
+foreach(kind tern static)
+  add_executable(other_${kind} other.cpp)
+  target_compile_options(other_${kind} PRIVATE -Wall -Wextra -Wpedantic -Werror)
+  target_link_libraries(other_${kind} PRIVATE tern::${kind})
+endforeach()
+"""
+CPP_PROGRAM = """
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <vector>
+#include <tern.h>
+int main(int argc, char **argv) {
+    std::ifstream file(argv[argc - 1], std::ios::binary);
+    const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+    tern_source source;
+    tern_source_defaults(&source);
+    source.data = bytes.data();
+    source.n_bytes = bytes.size();
+    tern_model *model = nullptr;
+    tern_session *session = nullptr;
+    tern_error err;
+    const std::int32_t ids[] = {5, 6, 7};
+    const bool good = tern_model_open_source(&source, nullptr, &model, &err) == TERN_OK &&
+        tern_session_new(model, nullptr, &session, &err) == TERN_OK && tern_session_eval(session, ids, 3, 1, &err) == TERN_OK;
+    if (good) std::fwrite(tern_session_logits(session, 0), sizeof(float), 8, stdout);
+    else std::fputs(err.message, stderr);
+    tern_session_free(session);
+    tern_model_close(model);
+    return good ? 0 : 1;
+}
+"""
+
+
+class OtherProject(unittest.TestCase):
+    def test_a_cpp_project_finds_and_links_both_libraries(self):
+        if not shutil.which("g++"):
+            self.skipTest("no g++")
+        source, build = FOLDER / "other", FOLDER / "other-build"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(CMAKE_PROJECT)
+        (source / "other.cpp").write_text(CPP_PROGRAM)
+        output("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={PREFIX}")
+        output("cmake", "--build", build)
+        whole = subprocess.run([PREFIX / "bin" / "tern", "logits", "-m", MODEL, "--ids", "5 6 7", "-o", "-"], capture_output=True)
+        for kind in ("tern", "static"):
+            done = subprocess.run([build / f"other_{kind}", MODEL], capture_output=True)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            self.assertEqual(done.stdout, whole.stdout[:32])
+
+
 # A process of its own: what does not look at its parameters ends it.
 CALL_WITH_NOTHING = """
 import ctypes, sys
@@ -198,6 +255,7 @@ class Examples(unittest.TestCase):
             self.skipTest("no valgrind")
         checks = ["-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all", "--errors-for-leak-kinds=all"]
         output("valgrind", *checks, PROGRAMS / "complete", MODEL, "on the", 4)
+        output("valgrind", *checks, PROGRAMS / "chat", MODEL, 4, input="hello\nand then\n")
 
     def test_a_model_that_is_none_is_one_line_of_error(self):
         for example, args in {"complete": ["a"], "chat": [], "search": [FOLDER, "a"], "json": ["a"], "sessions": ["1", "a"]}.items():
@@ -257,8 +315,23 @@ class Debian(unittest.TestCase):
         installed = {path.relative_to(PREFIX).as_posix() for path in PREFIX.rglob("*") if not path.is_dir()}
         packaged = {path.relative_to(root / "usr").as_posix() for path in (root / "usr").rglob("*") if not path.is_dir()}
         self.assertEqual(packaged, installed)
-        text = output(root / "usr" / "bin" / "tern", "run", "-m", MODEL, "-p", "the", "-n", 8, "--temp", 0, "-q")
-        self.assertEqual(text, output(PREFIX / "bin" / "tern", "run", "-m", MODEL, "-p", "the", "-n", 8, "--temp", 0, "-q"))
+        self.runs_in(root)
+
+    def runs_in(self, root):
+        """As the whole system: the package, the C library, a model and a program that uses the library; no /proc, no /sys, no /dev."""
+        shutil.copy(MODEL, root / "model.gguf")
+        shutil.copy(PROGRAMS / "complete", root / "usr" / "bin")
+        for path in re.findall(r"(/\S+) \(0x", output("ldd", root / "usr" / "bin" / "tern")):
+            (root / path.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, root / path.lstrip("/"))
+        enter = ["chroot", root] if os.geteuid() == 0 else ["unshare", "--map-root-user", "chroot", root]
+        if subprocess.run([*enter, "/usr/bin/tern", "--version"], capture_output=True).returncode:
+            self.skipTest("another root cannot be entered here")
+        options = ["-p", "the", "-n", 8, "--temp", 0, "-q"]
+        text = output(*enter, "/usr/bin/tern", "run", "-m", "/model.gguf", *options)
+        self.assertEqual(text, output(PREFIX / "bin" / "tern", "run", "-m", MODEL, *options))
+        text = output(*enter, "/usr/bin/complete", "/model.gguf", "on the", 24)
+        self.assertEqual(text, output(PROGRAMS / "complete", MODEL, "on the", 24))
 
 
 if __name__ == "__main__":

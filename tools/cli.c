@@ -120,9 +120,9 @@ void tn_cli_survive_interrupts(void) {
 }
 
 void tn_cli_forget_interrupt(void) {
-    if (interrupted != SIGINT) return;
-    tern_session_resume(cancelled_session);
-    interrupted = 0;
+    if (interrupted != 0 && interrupted != SIGINT) return;
+    tern_session_resume(cancelled_session); /* first: a signal that comes between the two is not lost */
+    if (interrupted == SIGINT) interrupted = 0;
 }
 
 tern_status tn_cli_session_new(const tern_model *model, const tern_session_options *options,

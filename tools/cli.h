@@ -56,7 +56,7 @@ int tn_cli_interrupted_code(void);
 
 /* The file that SIGBUS's error line will name. */
 void tn_cli_name_in_fault(const char *path);
-/* tern_session_new for a session that SIGINT cancels too, and its end. One at a time. */
+/* tern_session_new for a session that the signals cancel too, and its end. One at a time. */
 tern_status tn_cli_session_new(const tern_model *model, const tern_session_options *options,
                                tern_session **session, tern_error *err);
 void tn_cli_session_free(tern_session *session); /* NULL is fine */

@@ -1,4 +1,5 @@
 /* Sessions that are cancelled, at every step and at random moments: they end soon, lose nothing and go on with the same bits. */
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -139,10 +140,11 @@ typedef struct presser {
 static void *press(void *user) {
     presser *p = user;
     uint64_t random = 3;
-    while (
-        !atomic_load(&p->leave)) { /* less and less often: a batch must come through on a slow machine too */
-        usleep(tiny_random(&random) % (1500 + 50 * (unsigned)atomic_fetch_add(&p->n_pressed, 1)));
+    double most_us = 1500; /* rarer and rarer: a batch must come through on a slow machine too */
+    for (; !atomic_load(&p->leave); most_us *= 1.05) {
+        usleep(tiny_random(&random) % (unsigned)fmin(most_us, 2e6));
         tern_session_cancel(p->session);
+        atomic_fetch_add(&p->n_pressed, 1);
     }
     return NULL;
 }
