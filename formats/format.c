@@ -93,6 +93,13 @@ void tn_file_close(tn_file *file) {
     free(file);
 }
 
+tn_status tn_file_check(const tn_file *file, tn_error *err) {
+    tn_status status = TN_OK;
+    for (uint32_t i = 0; status == TN_OK && i < file->n_maps; i++)
+        status = tn_fmap_check(&file->maps[i], err);
+    return status;
+}
+
 const char *tn_file_path(const tn_file *file) {
     return file->path;
 }

@@ -69,6 +69,9 @@ extern const tn_format tn_format_gguf;
 tn_status tn_file_open(const char *path, tn_file **out, tn_error *err);
 void tn_file_close(tn_file *file); /* NULL is fine */
 
+/* Fails when it shrank while it was open, so that what was read from it since may be wrong. */
+tn_status tn_file_check(const tn_file *file, tn_error *err);
+
 const char *tn_file_path(const tn_file *file);
 const char *tn_file_format(const tn_file *file); /* "GGUF v3" */
 uint64_t tn_file_bytes(const tn_file *file);     /* all shards */

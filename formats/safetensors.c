@@ -175,6 +175,13 @@ const char *tn_checkpoint_path(const tn_checkpoint *c, const tn_st_tensor *tenso
     return c->shards[tensor->shard].path;
 }
 
+tn_status tn_checkpoint_check(const tn_checkpoint *c, tn_error *err) {
+    tn_status status = TN_OK;
+    for (uint32_t i = 0; status == TN_OK && i < c->n_shards; i++)
+        status = tn_fmap_check(&c->shards[i].map, err);
+    return status;
+}
+
 bool tn_checkpoint_has_file(const tn_checkpoint *c, const char *path) {
     struct stat other, own;
     if (stat(path, &other) != 0) return false;

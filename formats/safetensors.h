@@ -60,6 +60,9 @@ const tn_st_tensor *tn_checkpoint_find(const tn_checkpoint *checkpoint, const ch
 /* The file that holds a tensor. */
 const char *tn_checkpoint_path(const tn_checkpoint *checkpoint, const tn_st_tensor *tensor);
 
+/* Fails when one of the files shrank while it was open. */
+tn_status tn_checkpoint_check(const tn_checkpoint *checkpoint, tn_error *err);
+
 /* Whether the path leads to one of the files, by whatever name or link. */
 bool tn_checkpoint_has_file(const tn_checkpoint *checkpoint, const char *path);
 

@@ -158,6 +158,7 @@ static tn_status write_file(job *j, const char *out, tern_quantized *sum, tn_err
     };
     s = tn_gguf_begin(j->writer, j->file, err);
     if (s == TN_OK) s = tn_quantize_tensors(&run, j->writer, err);
+    if (s == TN_OK) s = tn_file_check(j->file, err);
     if (s != TN_OK) return s;
     sum->n_shards = tn_gguf_n_shards(j->writer);
     tn_gguf_writer *writer = j->writer;

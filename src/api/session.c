@@ -53,7 +53,8 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
                              .kv = (tn_kv_type)o.kv,
                              .pin = o.pin,
                              .progress = o.progress,
-                             .user = o.user};
+                             .user = o.user,
+                             .file = model->m->file};
     if (c->n_outputs > c->n_batch) c->n_outputs = c->n_batch;
     const bool embeddings = o.embeddings || model->m->encoder;
     out->graph = embeddings ? &model->m->embedding_graph : &model->m->graph;

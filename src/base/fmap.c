@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -55,13 +56,30 @@ tn_status tn_fmap_open(tn_fmap *out, const char *path, tn_error *err) {
     int fd = open_retrying(path);
     if (fd < 0) return tn_fail(err, TN_ERR_IO, WHAT, path, "%s", strerror(errno));
     tn_status status = map_fd(out, fd, path, err);
-    if (status != TN_OK) *out = (tn_fmap){0};
     close(fd); /* the map stays */
-    return status;
+    if (status != TN_OK) {
+        *out = (tn_fmap){0};
+        return status;
+    }
+    out->path = strdup(path);
+    if (out->path) return TN_OK;
+    tn_fmap_close(out);
+    return tn_fail(err, TN_ERR_MEMORY, WHAT, path, "out of memory");
+}
+
+tn_status tn_fmap_check(const tn_fmap *map, tn_error *err) {
+    struct stat st;
+    if (!map->path || stat(map->path, &st) != 0 || st.st_dev != map->device || st.st_ino != map->inode ||
+        (uint64_t)st.st_size >= map->size)
+        return TN_OK;
+    return tn_fail(err, TN_ERR_IO, "cannot read", map->path,
+                   "the file shrank while in use, from %llu to %llu bytes", (unsigned long long)map->size,
+                   (unsigned long long)st.st_size);
 }
 
 void tn_fmap_close(tn_fmap *map) {
     if (map->data) munmap((void *)(uintptr_t)map->data, (size_t)map->size);
+    free(map->path);
     *map = (tn_fmap){0};
 }
 

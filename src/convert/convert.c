@@ -109,7 +109,9 @@ static tn_status run(tn_converter *c, const char *out) {
         (s = tn_convert_write_tensors(c)))
         return s;
     const char *finished;
-    if ((s = tn_gguf_finish(c->writer, &finished, c->err)) || (s = validate(c, finished))) return s;
+    if ((s = tn_checkpoint_check(c->checkpoint, c->err)) ||
+        (s = tn_gguf_finish(c->writer, &finished, c->err)) || (s = validate(c, finished)))
+        return s;
     tn_gguf_writer *writer = c->writer;
     c->writer = NULL;
     return tn_gguf_commit(writer, c->err);

@@ -49,7 +49,8 @@ static tn_status open_session(const tn_divergence *d, const tn_model *model, tn_
                                       .n_outputs = d->n_scored,
                                       .n_threads = d->config.n_threads,
                                       .n_vocab = model->hparams.n_vocab,
-                                      .kv = TN_KV_F16};
+                                      .kv = TN_KV_F16,
+                                      .file = model->file};
     return tn_session_new(&model->graph, &config, out, err);
 }
 

@@ -148,7 +148,8 @@ static tn_status evaluate(collector *c, const tn_importance_config *config, tn_e
                                               .n_threads = config->n_threads,
                                               .n_vocab = c->model->hparams.n_vocab,
                                               .kv = TN_KV_F16,
-                                              .observer = &observer};
+                                              .observer = &observer,
+                                              .file = c->model->file};
     tn_session *session;
     tn_status s = tn_session_new(c->graph, &session_config, &session, err);
     for (uint32_t chunk = 0; s == TN_OK && chunk < config->n_chunks; chunk++) {

@@ -247,7 +247,8 @@ static tn_status eval_part(tn_session *s, const int32_t *ids, size_t n, size_t n
         const size_t outputs = end > first_output ? end - (at > first_output ? at : first_output) : 0;
         const uint32_t first_row = s->n_rows;
         run_batch(s, ids + at, (uint32_t)take, (uint32_t)outputs);
-        tn_status status = check_finite(s, first_row, err);
+        tn_status status = s->config.file ? tn_file_check(s->config.file, err) : TN_OK;
+        if (!status) status = check_finite(s, first_row, err);
         if (status) return status;
         at = end;
         p->done += take * p->counted;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../../formats/format.h"
 #include "../../kernels/kernels.h"
 #include "../base/status.h"
 #include "../graph/graph.h"
@@ -24,6 +25,7 @@ typedef struct tn_session_config {
     bool (*progress)(void *user, uint32_t done, uint32_t total); /* NULL, or false cancels */
     void *user;
     const struct tn_observer *observer; /* of exec/run.h, which outlives the session; NULL: none */
+    const tn_file *file;                /* which has the weights: looked at behind each batch */
 } tn_session_config;
 
 typedef struct tn_session_sizes {

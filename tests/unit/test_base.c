@@ -233,6 +233,25 @@ static void write_text(const char *name, const char *text) {
     assert_int_equal(fclose(f), 0);
 }
 
+static void a_file_that_shrinks_is_found(void **state) {
+    (void)state;
+    tn_fmap map;
+    tn_error err;
+    write_text("shrinking", "hello");
+    assert_int_equal(tn_fmap_open(&map, in_dir("shrinking"), &err), TN_OK);
+    assert_int_equal(tn_fmap_check(&map, &err), TN_OK);
+    assert_int_equal(truncate(in_dir("shrinking"), 9), 0);
+    assert_int_equal(tn_fmap_check(&map, &err), TN_OK);
+    assert_int_equal(truncate(in_dir("shrinking"), 4), 0);
+    assert_int_equal(tn_fmap_check(&map, &err), TN_ERR_IO);
+    assert_non_null(strstr(err.message, "from 5 to 4 bytes"));
+    assert_int_equal(unlink(in_dir("shrinking")), 0);
+    assert_int_equal(tn_fmap_check(&map, &err), TN_OK);
+    write_text("shrinking", "new"); /* another file */
+    assert_int_equal(tn_fmap_check(&map, &err), TN_OK);
+    tn_fmap_close(&map);
+}
+
 static void only_regular_files_are_mapped(void **state) {
     (void)state;
     tn_fmap map;
@@ -470,6 +489,7 @@ int main(void) {
         cmocka_unit_test(arena_refuses_sizes_that_overflow),
         cmocka_unit_test(reserved_space_is_zero_and_costs_nothing_until_touched),
         cmocka_unit_test(the_reader_never_passes_its_end),
+        cmocka_unit_test(a_file_that_shrinks_is_found),
         cmocka_unit_test(only_regular_files_are_mapped),
         cmocka_unit_test(the_instruction_set_can_be_forced_and_nonsense_is_an_error),
         cmocka_unit_test(avx2_is_supported_where_the_kernel_lists_its_flags),
