@@ -2,7 +2,9 @@
 
 #include <stdio.h>
 
-uint64_t tn_memory_available(void) {
+#include "cgroup.h"
+
+static uint64_t of_machine(void) {
     FILE *f = fopen("/proc/meminfo", "re");
     if (!f) return UINT64_MAX;
     char line[128];
@@ -11,4 +13,9 @@ uint64_t tn_memory_available(void) {
         if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
     fclose(f);
     return kib ? (uint64_t)kib << 10 : UINT64_MAX;
+}
+
+uint64_t tn_memory_available(void) {
+    const uint64_t machine = of_machine(), group = tn_cgroup_memory_left("");
+    return machine < group ? machine : group;
 }
