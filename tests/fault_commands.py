@@ -21,7 +21,7 @@ import tiny
 
 HELPER = pathlib.Path(os.environ.get("TERN_BUILD", "build/tests")).resolve() / "faults"
 TERN = os.path.abspath(tiny.tern())
-LONG = bool(os.environ.get("TERN_TEST_LONG"))  # everything, not a sample of it
+LONG = bool(os.environ.get("TERN_LONG"))  # everything, not a sample of it
 OLD = b"what was there before"
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,7 +1,7 @@
 """No system call that fails, whichever, makes tern do anything but its work or say one clear error, and nothing is half written.
 Nor does a signal or a kill at any call, nor a model that changes there.
 
-A sample; with TERN_TEST_LONG set each call of each command goes wrong in each way."""
+A sample; with TERN_LONG set each call of each command goes wrong in each way."""
 
 import re
 import shutil

@@ -1,7 +1,7 @@
 """What tern does where the machine is small or fails around it: full disks, kills at any moment, limits on memory, stack and descriptors,
 streams that are closed, full or gone. Each command ends as on a sound machine, or with one clear error.
 
-A sample; with TERN_TEST_LONG set more of it. TERN_TEST_KILLS is the number of kills of each command (200 then)."""
+A sample; with TERN_LONG set more of it. TERN_TEST_KILLS is the number of kills of each command (200 then)."""
 
 import os
 import pathlib
