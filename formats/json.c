@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "../src/base/fmap.h"
+#include "../src/base/json.h"
 
 /* What jansson takes for a value, at most: an object with one key, an array with one element, any other value with its
  * place in the value around it. */
@@ -29,8 +30,9 @@ static tn_status parse(const tn_fmap *map, const char *what, const char *path, j
                        "a JSON file of %llu bytes with that many values is too large",
                        (unsigned long long)map->size);
     json_error_t error;
-    *out = json_loadb((const char *)map->data, (size_t)map->size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
-                      &error);
+    *out = tn_json_parse((const char *)map->data, (size_t)map->size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
+                         &error);
+    if (!*out && tn_json_no_memory(&error)) return tn_fail(err, TN_ERR_MEMORY, what, path, "out of memory");
     if (!*out)
         return tn_fail(err, TN_ERR_FORMAT, what, path, "line %d, column %d: %s", error.line, error.column,
                        error.text);

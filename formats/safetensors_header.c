@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../src/base/checked.h"
+#include "../src/base/json.h"
 #include "file.h"
 #include "safetensors_impl.h"
 
@@ -58,7 +59,10 @@ static bool take(header *h, char sign) {
 
 /* A string with escapes, as jansson reads it. */
 static tn_status unescape(header *h, const char *begin, tn_str *out) {
-    json_t *text = json_loadb(begin, (size_t)(h->p - begin), JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    json_error_t error;
+    json_t *text = tn_json_parse(begin, (size_t)(h->p - begin), JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    if (!text && tn_json_no_memory(&error))
+        return tn_fail(h->err, TN_ERR_MEMORY, TN_ST_WHAT, h->c->shards[h->shard].path, "no memory for names");
     if (!text) return expected(h, "a string without bad escapes before here");
     const size_t n = json_string_length(text);
     const char *copy = tn_arena_strdup(&h->c->arena, json_string_value(text), n);

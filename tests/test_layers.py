@@ -60,7 +60,7 @@ LIBRARY_HEADERS = {
     "yaml.h": r"(formats|src/(model|quantize|convert)|tools)/",
     "pcre2.h": r"src/text/",
     "utf8proc.h": r"src/text/",
-    "jansson.h": r"(tools|formats|src/(text|convert|api))/",  # src/api: conversations come as JSON text
+    "jansson.h": r"(tools|formats|src/(base|text|convert|api))/",  # src/api: conversations come as JSON text
     "histedit.h": r"tools/",
     "pthread.h": r"(src/exec|examples)/",
     "dirent.h": r"examples/",

@@ -103,7 +103,7 @@ static int hash_descriptor(int fd, const char *path, uint64_t n_total, char hex[
 }
 
 static int hash_file(const char *path, uint64_t n_total, char hex[65]) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = tn_open_file(path, O_RDONLY);
     if (fd < 0) return tn_cli_fail("cannot read: %s: %s", path, strerror(errno));
     const int failed = hash_descriptor(fd, path, n_total, hex);
     close(fd);

@@ -103,6 +103,7 @@ void tn_cli_install_signals(void) {
     action.sa_handler = SIG_IGN;
     action.sa_flags = 0;
     sigaction(SIGPIPE, &action, NULL);
+    sigaction(SIGXFSZ, &action, NULL); /* the write then fails, and what is half written is removed */
 }
 
 bool tn_cli_interrupted(void) {

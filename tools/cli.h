@@ -46,7 +46,7 @@ int tn_cli_fail_write(const char *where, int error_number);
 
 /* ---- Signals ---- */
 
-/* SIGINT, SIGTERM and SIGHUP set a flag (a second one ends the process at once), SIGPIPE is ignored, and SIGBUS, which a read of
+/* SIGINT, SIGTERM and SIGHUP set a flag (a second one ends the process at once), SIGPIPE and SIGXFSZ are ignored, and SIGBUS, which a read of
  * a mapped file raises when the file has shrunk, prints one error line and exits with 1. */
 void tn_cli_install_signals(void);
 bool tn_cli_interrupted(void);

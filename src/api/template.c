@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
+#include "../base/json.h"
 #include "../text/template.h"
 #include "api.h"
 
@@ -125,9 +124,10 @@ static const char *json_type_name(const json_t *json) {
 /* Reads `text`, of the type given or null, into variables; a NULL text is null. */
 static tn_status add_json(json_t *variables, const char *name, const char *text, json_type type,
                           tn_error *err) {
-    json_error_t bad = {.line = -1};
-    json_t *value = text ? json_loads(text, JSON_ALLOW_NUL | JSON_DECODE_ANY, &bad) : json_null();
-    if (!value && bad.line < 0) return no_memory(err); /* nothing was found wrong */
+    json_error_t bad;
+    json_t *value =
+        text ? tn_json_parse(text, strlen(text), JSON_ALLOW_NUL | JSON_DECODE_ANY, &bad) : json_null();
+    if (!value && tn_json_no_memory(&bad)) return no_memory(err);
     if (!value)
         return tn_fail(err, TN_ERR_FORMAT, "bad JSON", name, "line %d, column %d: %s", bad.line, bad.column,
                        bad.text);

@@ -4,9 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cgroup.h"
 #include "checked.h"
 
-uint64_t tn_memory_available(void) {
+static uint64_t of_machine(void) {
     FILE *f = fopen("/proc/meminfo", "re");
     if (!f) return UINT64_MAX;
     char line[128];
@@ -52,4 +53,9 @@ void tn_memory_discard(const tn_allocator *allocator, void *memory, size_t bytes
     const uintptr_t begin = ((uintptr_t)memory + page - 1) / page * page,
                     end = ((uintptr_t)memory + bytes) / page * page;
     if (!allocator->alloc && begin < end) madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+uint64_t tn_memory_available(void) {
+    const uint64_t machine = of_machine(), group = tn_cgroup_memory_left("");
+    return machine < group ? machine : group;
 }

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes the system would give without swapping, page cache included; UINT64_MAX where it cannot be told. */
+/* Bytes the system would give without swapping, page cache included, and its control group would let it have; UINT64_MAX where it
+ * cannot be told. */
 uint64_t tn_memory_available(void);
 
 /* Address space of `bytes` (rounded up to pages), zero-filled and backed by memory only as it is touched;

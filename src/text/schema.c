@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/json.h"
 #include "schema_impl.h"
 
 enum { MAX_GRAMMAR_BYTES = 8 << 20 };
@@ -360,8 +361,9 @@ tn_status tn_schema_to_grammar(const char *text, size_t n, char **grammar, tn_er
     if (!c) return tn_fail(err, TN_ERR_MEMORY, "bad JSON schema", NULL, "out of memory");
     c->err = err;
     c->made = json_array();
-    c->root = json_loadb(text, n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &bad);
+    c->root = tn_json_parse(text, n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &bad);
     tn_status s = c->made ? TN_OK : tn_schema_no_memory(c);
+    if (!s && !c->root && tn_json_no_memory(&bad)) s = tn_schema_no_memory(c);
     if (!s && !c->root) {
         char where[64];
         snprintf(where, sizeof where, "line %d, column %d", bad.line, bad.column);

@@ -1,10 +1,14 @@
 /* A host's whole way through the library while allocations fail, for a Python test.
  *
- *   allocations fail MODEL [STEP]   runs it once for each allocation (each STEP-th), which fails: an error must come out, and
- *                                   nothing be left
- *   allocations repeat MODEL COUNT  runs it again and again: nothing may be left, nor the process grow
+ *   allocations fail WAY SOURCE [STEP]   runs it once for each allocation (each STEP-th), which fails: an error must come out, and
+ *                                        nothing be left; or the same result as else
+ *   allocations repeat WAY SOURCE COUNT  runs it again and again: nothing may be left, nor the process grow
+ *
+ * SOURCE is the model, for convert the checkpoint's folder. What is written is the file "out" of the working folder; "old" is
+ * what was there before.
  *
  * Allocations are malloc's family and mmap, of the library and those inside it; what the C library does itself is not counted. */
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +85,9 @@ int munmap(void *at, size_t n) {
     return (int)syscall(SYS_munmap, at, n);
 }
 
-/* What a way through makes; freed whatever was made. */
+/* ---- Ways through ---- */
+
+/* What one makes; freed whatever was made. */
 typedef struct host {
     tern_model *model;
     tern_session *session, *other;
@@ -89,9 +95,13 @@ typedef struct host {
     tern_chat *chat;
     tern_generator *generator;
     int32_t *ids;
+    size_t n_ids;
     void *state;
-    uint64_t tokens; /* a number made of all tokens generated */
+    float *vectors;
+    uint64_t result; /* a number made of all that comes out */
 } host;
+
+static const char out_path[] = "out", old_text[] = "old";
 
 static tern_status generate(host *h, const int32_t *ids, size_t n_ids, tern_error *err) {
     static const char grammar[] = "root ::= [a-z ]+ \".\"";
@@ -105,55 +115,152 @@ static tern_status generate(host *h, const int32_t *ids, size_t n_ids, tern_erro
         const char *text;
         size_t n;
         status = tern_generator_next(h->generator, &text, &n, &stop, err);
-        h->tokens = h->tokens * 1000003 + (uint32_t)tern_generator_token(h->generator);
+        h->result = h->result * 1000003 + (uint32_t)tern_generator_token(h->generator);
     }
     tern_generator_free(h->generator);
     h->generator = NULL;
     return status;
 }
 
-static tern_status chat(host *h, tern_error *err) {
+static tern_status start(host *h, const char *path, const char *text, bool embeddings, tern_error *err) {
+    tern_session_options options;
+    tern_session_options_defaults(&options);
+    options.n_threads = 1, options.n_ctx = 128, options.embeddings = embeddings;
+    tern_status status = tern_model_open(path, NULL, &h->model, err);
+    if (status == TERN_OK)
+        status = tern_tokenize(h->model, text, strlen(text), TERN_TOKENIZE_BOS, &h->ids, &h->n_ids, err);
+    return status == TERN_OK ? tern_session_new(h->model, &options, &h->session, err) : status;
+}
+
+static tern_status start_chat(host *h, tern_when_full when_full, tern_error *err) {
     tern_template_options options;
     tern_chat_options chat_options;
-    tern_chat_prompt prompt;
     tern_template_options_defaults(&options);
     options.model = h->model;
     tern_status status = tern_template_open(&options, &h->chat_template, err);
     tern_chat_options_defaults(&chat_options);
-    chat_options.chat_template = h->chat_template;
-    if (status == TERN_OK) status = tern_chat_new(h->session, &chat_options, &h->chat, err);
-    if (status == TERN_OK) status = tern_chat_add(h->chat, "user", "in the sea", 10, err);
-    if (status == TERN_OK) status = tern_chat_begin(h->chat, &prompt, err);
-    return status == TERN_OK ? generate(h, prompt.ids, prompt.n_ids, err) : status;
+    chat_options.chat_template = h->chat_template, chat_options.when_full = when_full;
+    return status == TERN_OK ? tern_chat_new(h->session, &chat_options, &h->chat, err) : status;
 }
 
-static tern_status restore(host *h, const tern_session_options *options, tern_error *err) {
+static tern_status answer(host *h, const char *text, tern_error *err) {
+    tern_chat_prompt prompt;
+    tern_status status = tern_chat_add(h->chat, "user", text, strlen(text), err);
+    if (status == TERN_OK) status = tern_chat_begin(h->chat, &prompt, err);
+    if (status == TERN_OK) status = generate(h, prompt.ids, prompt.n_ids, err);
+    return status == TERN_OK ? tern_chat_add(h->chat, "assistant", "in it", 5, err) : status;
+}
+
+static tern_status generation(host *h, const char *path, tern_error *err) {
+    tern_status status = start(h, path, "at the", false, err);
+    if (status == TERN_OK) status = tern_session_eval(h->session, h->ids, h->n_ids, 1, err);
+    if (status == TERN_OK) status = generate(h, h->ids, h->n_ids, err);
+    if (status == TERN_OK) status = start_chat(h, TERN_WHEN_FULL_STOP, err);
+    return status == TERN_OK ? answer(h, "in the sea", err) : status;
+}
+
+/* Through a file and through memory, into another session of the same model. */
+static tern_status restoring(host *h, const char *path, tern_error *err) {
     size_t n;
-    tern_status status = tern_session_save_memory(h->session, &h->state, &n, err);
-    if (status == TERN_OK) status = tern_session_new(h->model, options, &h->other, err);
+    tern_session_options options;
+    tern_session_options_defaults(&options);
+    options.n_threads = 1, options.n_ctx = 64;
+    tern_status status = start(h, path, "at the", false, err);
+    if (status == TERN_OK) status = tern_session_eval(h->session, h->ids, h->n_ids, 1, err);
+    if (status == TERN_OK) status = tern_session_save_memory(h->session, &h->state, &n, err);
+    if (status == TERN_OK) status = tern_session_new(h->model, &options, &h->other, err);
     if (status == TERN_OK) status = tern_session_load_memory(h->other, h->state, n, err);
+    if (status == TERN_OK) status = tern_session_save(h->other, out_path, err);
+    return status == TERN_OK ? tern_session_load(h->session, out_path, err) : status;
+}
+
+static tern_status dropping(host *h, const char *path, tern_error *err) {
+    tern_status status = start(h, path, "at the", false, err);
+    if (status == TERN_OK) status = start_chat(h, TERN_WHEN_FULL_DROP, err);
+    for (int i = 0; i < 4 && status == TERN_OK; i++)
+        status = answer(h, "the sea is in the rain, and on and on it rains", err);
     return status;
 }
 
-static tern_status go(host *h, const char *path, tern_error *err) {
-    size_t n_ids;
-    tern_session_options options;
-    tern_session_options_defaults(&options);
-    options.n_threads = 1, options.n_ctx = 128;
-    tern_status status = tern_model_open(path, NULL, &h->model, err);
+static tern_status embedding(host *h, const char *path, tern_error *err) {
+    size_t n;
+    uint32_t width;
+    tern_status status = start(h, path, "at the", true, err);
     if (status == TERN_OK)
-        status = tern_tokenize(h->model, "at the", 6, TERN_TOKENIZE_BOS, &h->ids, &n_ids, err);
-    if (status == TERN_OK) status = tern_session_new(h->model, &options, &h->session, err);
-    if (status == TERN_OK) status = tern_session_eval(h->session, h->ids, n_ids, 1, err);
-    if (status == TERN_OK) status = generate(h, h->ids, n_ids, err);
-    if (status == TERN_OK) status = chat(h, err);
-    return status == TERN_OK ? restore(h, &options, err) : status;
+        status = tern_embed(h->session, "in the sea", 10, NULL, &h->vectors, &n, &width, err);
+    for (uint32_t i = 0; i < width && status == TERN_OK; i++)
+        h->result = h->result * 31 + (uint64_t)(int64_t)(h->vectors[i] * 1e6f);
+    return status;
 }
 
-static tern_status way(const char *path, uint64_t *tokens, tern_error *err) {
+static tern_status quantizing(host *h, const char *path, tern_error *err) {
+    tern_quantize_options options;
+    tern_quantized sum;
+    (void)h;
+    tern_quantize_options_defaults(&options);
+    options.type = "Q4_K_M", options.n_threads = 1;
+    const tern_status status = tern_quantize(path, out_path, &options, &sum, err);
+    if (status == TERN_OK) tern_free(sum.recipe);
+    return status;
+}
+
+static tern_status measuring(host *h, const char *path, tern_error *err) {
+    tern_quantize_options options;
+    static const char text[] = "in the sea the rain is on the hat, and on the sea the hat is in the rain";
+    (void)h;
+    tern_quantize_options_defaults(&options);
+    options.target_bpw = 10, options.n_threads = 1, options.text = text, options.n_text = sizeof text - 1;
+    return tern_quantize(path, out_path, &options, NULL, err);
+}
+
+static tern_status weighing(host *h, const char *path, tern_error *err) {
+    tern_imatrix_options options;
+    tern_imatrix_options_defaults(&options);
+    options.n_ctx = 4, options.n_threads = 1;
+    const tern_status status = start(h, path, "in the sea", false, err);
+    return status == TERN_OK ? tern_imatrix(h->model, h->ids, h->n_ids, &options, out_path, err) : status;
+}
+
+static tern_status converting(host *h, const char *path, tern_error *err) {
+    (void)h;
+    return tern_convert(path, out_path, NULL, err);
+}
+
+typedef tern_status way(host *h, const char *source, tern_error *err);
+
+static const struct {
+    const char *name;
+    way *run;
+    bool writes;
+} ways[] = {
+    {"generate", generation, false}, {"restore", restoring, true},   {"drop", dropping, false},
+    {"embed", embedding, false},     {"quantize", quantizing, true}, {"measure", measuring, true},
+    {"imatrix", weighing, true},     {"convert", converting, true},
+};
+
+/* ---- Files, with calls of the system alone ---- */
+
+static bool put_old(void) {
+    const int fd = open(out_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    return fd >= 0 && write(fd, old_text, sizeof old_text) == sizeof old_text && close(fd) == 0;
+}
+
+/* A number made of the file's bytes. */
+static uint64_t read_out(void) {
+    uint8_t bytes[4096];
+    uint64_t sum = 0;
+    const int fd = open(out_path, O_RDONLY);
+    for (ssize_t n; fd >= 0 && (n = read(fd, bytes, sizeof bytes)) > 0;)
+        for (ssize_t i = 0; i < n; i++) sum = sum * 1000003 + bytes[i];
+    if (fd >= 0) close(fd);
+    return sum;
+}
+
+static tern_status go(size_t number, const char *source, uint64_t *result, tern_error *err) {
     host h = {0};
-    const tern_status status = go(&h, path, err);
+    const tern_status status = ways[number].run(&h, source, err);
     tern_free(h.state);
+    tern_free(h.vectors);
     tern_generator_free(h.generator);
     tern_chat_free(h.chat);
     tern_template_free(h.chat_template);
@@ -161,7 +268,7 @@ static tern_status way(const char *path, uint64_t *tokens, tern_error *err) {
     tern_session_free(h.session);
     tern_free(h.ids);
     tern_model_close(h.model);
-    *tokens = h.tokens;
+    *result = h.result;
     return status;
 }
 
@@ -171,17 +278,21 @@ static int complain(const char *what, long n, const char *message) {
 }
 
 /* libyaml 0.2.5 itself loses a node when memory runs out while it reads a document: that alone may be left. */
-static int try_all(const char *path, long step) {
+static int try_all(size_t number, const char *source, long step) {
     tern_error err;
     long n_hit = 0, n_survived = 0, n_left = 0;
-    uint64_t expected, tokens;
-    if (way(path, &expected, &err) != TERN_OK) return complain("none failed", -1, err.message);
+    uint64_t expected, result, expected_file = 0, old_file = 0;
+    const bool writes = ways[number].writes;
+    if (writes && put_old()) old_file = read_out();
+    if (go(number, source, &expected, &err) != TERN_OK) return complain("none failed", -1, err.message);
+    if (writes && (expected_file = read_out()) == old_file) return complain("nothing written", -1, "");
     for (long i = 0;; i += step) {
         const long live = n_live, bytes = live_bytes;
         memset(&err, 0, sizeof err);
+        if (writes && !put_old()) return complain("cannot write", i, "");
         n_made = 0;
         failing = i;
-        const tern_status status = way(path, &tokens, &err);
+        const tern_status status = go(number, source, &result, &err);
         failing = -1;
         const bool left = n_live != live || live_bytes != bytes;
         n_left += left;
@@ -194,7 +305,9 @@ static int try_all(const char *path, long step) {
             strstr(err.message, "bad JSON") != NULL; /* takes a token without memory for a wrong one */
         if (status != TERN_OK && status != TERN_ERR_MEMORY && status != TERN_ERR_IO && !jansson)
             return complain("another error", i, err.message);
-        if (status == TERN_OK && tokens != expected) return complain("survived with another text", i, "");
+        if (status == TERN_OK && result != expected) return complain("survived with another result", i, "");
+        if (writes && read_out() != (status == TERN_OK ? expected_file : old_file))
+            return complain("another file", i, err.message);
         n_hit++, n_survived += status == TERN_OK;
     }
     printf("%ld allocations failed, %ld of them survived, %ld left memory of libyaml's\n", n_hit, n_survived,
@@ -210,12 +323,12 @@ static long resident_pages(void) {
     return pages;
 }
 
-static int repeat(const char *path, long count) {
+static int repeat(size_t number, const char *source, long count) {
     tern_error err;
-    uint64_t tokens;
+    uint64_t result;
     long live = 0, bytes = 0, pages = 0;
     for (long i = 0; i < count; i++) {
-        if (way(path, &tokens, &err) != TERN_OK) return complain("failed", i, err.message);
+        if (go(number, source, &result, &err) != TERN_OK) return complain("failed", i, err.message);
         if (i == count / 10) live = n_live, bytes = live_bytes, pages = resident_pages();
     }
     const long more_pages = resident_pages() - pages;
@@ -227,9 +340,13 @@ static int repeat(const char *path, long count) {
 int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IONBF, 0);
     setvbuf(stderr, NULL, _IONBF, 0);
-    const long number = argc > 3 ? strtol(argv[3], NULL, 10) : 1;
-    if (argc < 3 || number < 1) return 2;
-    return strcmp(argv[1], "repeat") == 0 ? repeat(argv[2], number) : try_all(argv[2], number);
+    const long number = argc > 4 ? strtol(argv[4], NULL, 10) : 1;
+    if (argc < 4 || number < 1) return 2;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (strcmp(argv[2], ways[i].name) != 0) continue;
+        return strcmp(argv[1], "repeat") == 0 ? repeat(i, argv[3], number) : try_all(i, argv[3], number);
+    }
+    return 2;
 }
 
 #else

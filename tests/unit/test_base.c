@@ -419,6 +419,26 @@ static int limit_of(const char *root) {
     return tn_cgroup_cpu_limit(in_dir(root));
 }
 
+static void cgroups_limit_memory(void **state) {
+    (void)state;
+    cgroup_file("m2", "proc/self/cgroup", "0::/a/b\n");
+    assert_true(tn_cgroup_memory_left(in_dir("m2")) == UINT64_MAX);
+    cgroup_file("m2", "sys/fs/cgroup/a/b/memory.max", "max\n");
+    assert_true(tn_cgroup_memory_left(in_dir("m2")) == UINT64_MAX);
+    cgroup_file("m2", "sys/fs/cgroup/a/memory.max", "5000000\n");
+    cgroup_file("m2", "sys/fs/cgroup/a/memory.stat", "anon_thp 7\nanon 1000000\nfile 3000000\n");
+    assert_true(tn_cgroup_memory_left(in_dir("m2")) == 4000000);
+    cgroup_file("m2", "sys/fs/cgroup/a/b/memory.max", "0\n");
+    assert_true(tn_cgroup_memory_left(in_dir("m2")) == 0);
+    cgroup_file("m1", "proc/self/cgroup", "4:memory:/x\n3:cpu,cpuacct:/y\n");
+    cgroup_file("m1", "sys/fs/cgroup/memory/x/memory.limit_in_bytes", "3000000\n");
+    cgroup_file("m1", "sys/fs/cgroup/memory/x/memory.stat", "rss 5\ntotal_rss 3000001\n");
+    assert_true(tn_cgroup_memory_left(in_dir("m1")) == 0);
+    cgroup_file("m1", "sys/fs/cgroup/memory/x/memory.stat", "rss 5\ntotal_rss 1000000\n");
+    cgroup_file("m1", "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_true(tn_cgroup_memory_left(in_dir("m1")) == 2000000);
+}
+
 static void cgroup_2_quotas_limit_through_every_parent(void **state) {
     (void)state;
     cgroup_file("v2", "proc/self/cgroup", "0::/a/b\n");
@@ -488,6 +508,7 @@ int main(void) {
         cmocka_unit_test(one_allowed_cpu_gives_one_thread),
         cmocka_unit_test(efficiency_cores_and_siblings_come_last),
         cmocka_unit_test(cores_of_less_than_half_the_capacity_are_slow),
+        cmocka_unit_test(cgroups_limit_memory),
         cmocka_unit_test(cgroup_2_quotas_limit_through_every_parent),
         cmocka_unit_test(cgroup_1_quotas_limit_by_the_cpu_controller),
     };
