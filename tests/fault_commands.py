@@ -96,7 +96,7 @@ class Workplace:
         self.out.mkdir(parents=True)
         case = dataclasses.replace(tiny.CASES["llama"], n_layers=1)
         tiny.Model(case).write(self.folder / "model.gguf", meta={"tokenizer.chat_template": ("str", TEMPLATE)})
-        checkpoints.Checkpoint.of(tiny.CASES["llama"]).write(self.folder / "checkpoint", shards=2)
+        checkpoints.Checkpoint.of(tiny.CASES["llama"]).write(self.folder / "checkpoint", shards=2, files=checkpoints.BESIDE)
         (self.folder / "messages.json").write_text(json.dumps([{"role": "user", "content": "at the sea"}]))
         (self.folder / "text.txt").write_text(TEXT)
         (self.folder / "lines.txt").write_text("\n".join(TEXT.split(". ")[:6]))

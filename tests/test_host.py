@@ -26,7 +26,7 @@ class Host(unittest.TestCase):
         path = pathlib.Path(folder.name) / "tiny.gguf"
         cls.folder = pathlib.Path(folder.name)
         cls.model = tiny.Model(case).write(path, meta={"tokenizer.chat_template": ("str", TEMPLATE)})
-        cls.checkpoint = checkpoints.Checkpoint.of(tiny.CASES["llama"]).write(cls.folder / "checkpoint", shards=2)
+        cls.checkpoint = checkpoints.Checkpoint.of(tiny.CASES["llama"]).write(cls.folder / "checkpoint", shards=2, files=checkpoints.BESIDE)
 
     def helper(self, *args):
         command = [str(arg) for arg in (HELPER, *args)]

@@ -9,7 +9,7 @@
 
 #include <utf8proc.h>
 
-#include "utf8.h"
+#include "../base/utf8.h"
 
 static const struct {
     char text[3];

@@ -204,9 +204,11 @@ static tern_status quantizing(host *h, const char *path, tern_error *err) {
     return status;
 }
 
+#define LINE "in the sea the rain is on the hat, and on the sea the hat is in the rain. "
+
 static tern_status measuring(host *h, const char *path, tern_error *err) {
     tern_quantize_options options;
-    static const char text[] = "in the sea the rain is on the hat, and on the sea the hat is in the rain";
+    static const char text[] = LINE LINE LINE LINE LINE; /* as many tokens as it wants at least: 128 */
     (void)h;
     tern_quantize_options_defaults(&options);
     options.target_bpw = 10, options.n_threads = 1, options.text = text, options.n_text = sizeof text - 1;
@@ -301,9 +303,7 @@ static int try_all(size_t number, const char *source, long step) {
         if (n_made <= i) break; /* there are no more */
         if (status != TERN_OK && (!err.message[0] || err.code != status))
             return complain("no message", i, err.message);
-        const bool jansson =
-            strstr(err.message, "bad JSON") != NULL; /* takes a token without memory for a wrong one */
-        if (status != TERN_OK && status != TERN_ERR_MEMORY && status != TERN_ERR_IO && !jansson)
+        if (status != TERN_OK && status != TERN_ERR_MEMORY && status != TERN_ERR_IO)
             return complain("another error", i, err.message);
         if (status == TERN_OK && result != expected) return complain("survived with another result", i, "");
         if (writes && read_out() != (status == TERN_OK ? expected_file : old_file))
