@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "chat.h"
+#include "json_read.h"
 #include "output.h"
 
 enum { STORE_VERSION = 1 };
@@ -171,7 +172,7 @@ int tn_chat_load(tn_chat *chat, const char *path) {
     json_error_t error;
     int failed = tn_cli_read(path, &file);
     if (failed) return failed;
-    json_t *root = json_loadb(file.bytes, file.n, JSON_ALLOW_NUL, &error);
+    json_t *root = tn_json_read(file.bytes, file.n, JSON_ALLOW_NUL, &error);
     free(file.bytes);
     if (!root) return tn_cli_fail("cannot load: %s: line %d: %s", path, error.line, error.text);
     failed = load_conversation(chat, root, path);

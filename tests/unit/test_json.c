@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "src/base/json.h"
+#include "tools/json_read.h"
 
 enum { ALL = JSON_DECODE_ANY | JSON_ALLOW_NUL };
 
@@ -261,11 +262,40 @@ static void numbers_do_not_depend_on_the_language(void **state) {
     if (i == 4) skip(); /* no language here has a comma */
 }
 
-/* jansson's own takes the first for a bad text, and drops characters of the others. */
+/* ---- Without memory ---- */
+
+typedef json_t *parse(const char *text, size_t n, size_t flags, json_error_t *error);
+
+static bool says_so(const json_error_t *error) {
+    return strcmp(error->text, "out of memory") == 0;
+}
+
+/* Once for each allocation, which fails; how many. */
+static long spoil(parse *parser, const char *text) {
+    json_error_t error;
+    const size_t n = strlen(text);
+    json_t *expected = json_loadb(text, n, ALL, &error);
+    assert_non_null(expected);
+    for (long at = 0;; at++) {
+        n_made = 0;
+        failing = at;
+        json_t *found = parser(text, n, ALL, &error);
+        failing = -1;
+        if (!(found ? json_equal(found, expected) : says_so(&error)))
+            fail_msg("allocation %ld of %s: %s", at, text, found ? "another value" : error.text);
+        json_decref(found);
+        if (n_made > at) continue;
+        json_decref(expected);
+        return at;
+    }
+}
+
+/* jansson's own takes the second for a bad text, and drops characters of the others. */
 static void without_memory_no_text_is_bad_or_another(void **state) {
     (void)state;
     static const char *const texts[] = {
         "{\"the key\": \"a text that is longer than sixteen bytes\"}",
+        "[true, false, null]",
         "[1.00000000000000000001e-5, 123456789012345678, -0.12345678901234567890123]",
         "{\"with escapes \\n\\n\\n\\n\\n\\n\\n\\n\": "
         "\"\\u00e9\\u00e9\\u00e9\\u00e9\\u00e9\\u00e9\\u00e9\\u00e9\\u00e9\\u00e9\"}",
@@ -273,30 +303,24 @@ static void without_memory_no_text_is_bad_or_another(void **state) {
         "9]",
     };
     long n_failed = 0;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        json_error_t error;
-        const size_t n = strlen(texts[i]);
-        json_t *expected = json_loadb(texts[i], n, ALL, &error);
-        assert_non_null(expected);
-        for (long at = 0;; at++) {
-            n_made = 0;
-            failing = at;
-            json_t *found = tn_json_parse(texts[i], n, ALL, &error);
-            failing = -1;
-            if (found)
-                assert_true(json_equal(found, expected));
-            else
-                assert_true(tn_json_no_memory(&error));
-            json_decref(found);
-            if (n_made <= at) break;
-            n_failed++;
-        }
-        json_decref(expected);
-    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        n_failed += spoil(tn_json_parse, texts[i]) + spoil(tn_json_read, texts[i]);
 #ifndef __SANITIZE_ADDRESS__
-    assert_true(n_failed > 30);
+    assert_true(n_failed > 100);
 #endif
     print_message("%ld allocations failed\n", n_failed);
+}
+
+static void a_command_reads_no_text_with_a_nul_byte(void **state) {
+    (void)state;
+    json_error_t error;
+    assert_null(tn_json_read("[1]\0x", 5, ALL, &error));
+    assert_string_equal(error.text, "expected JSON, found a zero byte");
+    json_t *read = tn_json_read("[1]", 3, ALL, &error);
+    assert_non_null(read);
+    json_decref(read);
+    assert_null(tn_json_read("[1", 2, ALL, &error));
+    assert_true(error.line == 1 && !says_so(&error));
 }
 
 int main(void) {
@@ -308,6 +332,7 @@ int main(void) {
         cmocka_unit_test(an_error_says_where),
         cmocka_unit_test(numbers_do_not_depend_on_the_language),
         cmocka_unit_test(without_memory_no_text_is_bad_or_another),
+        cmocka_unit_test(a_command_reads_no_text_with_a_nul_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
