@@ -68,8 +68,12 @@ static const char *const schemas[] = {
     "{\"$defs\": {\"tree\": {\"type\": \"object\", \"properties\": {\"left\": {\"$ref\": \"#/$defs/tree\"}, "
     "\"value\": "
     "{\"type\": [\"integer\", \"null\"]}}}}, \"$ref\": \"#/$defs/tree\"}",
-    "{\"allOf\": [{\"enum\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}, {\"enum\": [2, 4, 6, 8, 10, 12, 14, 16, "
-    "18]}]}",
+    /* a list of jansson's grows behind its eighth */
+    "{\"allOf\": [{\"enum\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]}, {\"enum\": [12, 11, 10, 9, 8, 7, 6, "
+    "5, 4, 3, 0]}]}",
+    "{\"allOf\": [{\"required\": [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\", \"h\", \"i\", \"j\"]}, "
+    "{\"required\": [\"k\"]}],"
+    " \"type\": \"object\"}",
     "{\"allOf\": [{\"type\": [\"integer\", \"string\", \"null\"]}, {\"type\": [\"null\", \"number\"]}]}",
     "{\"allOf\": [{\"properties\": {\"a\": {\"minimum\": 1}, \"b\": {}}, \"required\": [\"a\"]}, "
     "{\"properties\": {\"a\": "
