@@ -1,5 +1,5 @@
 """tern convert, the parts that tests/test_convert.py does not reach without llama.cpp's converter: which pre-tokenizer a
-tokenizer.json has, SentencePiece in both its forms, special tokens, chat templates, sampling defaults, 8-bit weights, names."""
+tokenizer.json has, SentencePiece in both its forms, special tokens, chat templates, sampling defaults, 8-bit weights, MXFP4, names."""
 
 import json
 import pathlib
@@ -311,6 +311,67 @@ def test_8_bits(folder):
     config = {"quantization_config": {"quant_method": "fp8", "weight_block_size": list(block)}}
     keys, said = convert(CHECKPOINT.write(folder, config=config, tensors=wrong))
     check(not keys and "_scale_inv" in said, f"scales of another shape: {said if not keys else 'accepted'}")
+
+
+# ---- 4-bit weights --------------------------------------------------------------------------------------------------
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], "f4")
+
+
+def random_mxfp4(name, shape):
+    """(codes, scales, weights) of rows of the shape: OCP Microscaling 1.0, the first weight of two in the low half of a byte."""
+    halves = (tiny.random_ints(name, int(np.prod(shape))) & np.uint64(15)).astype(np.uint8).reshape(shape)
+    grid = (*shape[:-1], shape[-1] // 32)
+    scales = (118 + tiny.random_ints(name + "scales", int(np.prod(grid))) % np.uint64(8)).astype(np.uint8).reshape(grid)
+    weights = E2M1[halves] * np.repeat(2.0 ** (scales.astype("f4") - 127), 32, axis=-1)
+    return (halves[..., ::2] | halves[..., 1::2] << 4).reshape(*grid, 16), scales, weights.astype("f4")
+
+
+def test_mxfp4(folder):
+    """gpt-oss as published: the same model as one of floats with those weights; kept as it is by --type auto."""
+    gpt = checkpoints.Checkpoint.of(next(case for case in checkpoints.cases() if case.name == "gpt-oss"))
+    config = {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}}
+    packed, plain = {}, {}
+    for name, array in gpt.tensors.items():
+        if not name.endswith("experts.gate_up_proj") and not name.endswith("experts.down_proj"):
+            packed[name] = plain[name] = (array, "F32")
+            continue
+        codes, scales, weights = random_mxfp4(name, array.swapaxes(1, 2).shape)
+        packed |= {name + "_blocks": (codes, "U8"), name + "_scales": (scales, "U8")}
+        plain[name] = (weights.swapaxes(1, 2), "F32")
+    keys, expected = convert(gpt.write(folder, tensors=plain), "--type", "f32")
+    check(keys, f"floats: {expected if not keys else ''}")
+    gpt.write(folder, config=config, tensors=packed)
+    keys, found = convert(folder, "--type", "f32")
+    check(keys, f"MXFP4 to F32: {found if not keys else ''}")
+    for name in expected if keys else ():
+        check(np.array_equal(found[name][0], expected[name][0]), f"MXFP4 to F32: {name}")
+    keys, found = convert(folder)
+    check(keys and keys["general.file_type"] == 38, f"MXFP4 kept: {found if not keys else keys['general.file_type']}")
+    experts = [name for name in found if name.endswith("exps.weight")] if keys else []
+    check(len(experts) == 3 * 4, f"experts {experts}")
+    for name in experts:
+        data, kind = found[name]
+        same = kind == "MXFP4" and np.array_equal(gguf.quants.dequantize(data, gguf.GGMLQuantizationType.MXFP4), expected[name][0])
+        check(same, f"MXFP4 kept: {name} of type {kind}")
+
+    blocks = next(name for name in packed if name.endswith("down_proj_blocks"))
+    scales = blocks.replace("_blocks", "_scales")
+    codes, powers = packed[blocks][0], packed[scales][0].copy()
+    powers.flat[-1] = 255
+    bad = {
+        "a scale that is none": ({scales: (powers, "U8")}, "no finite number"),
+        "scales of another shape": ({scales: (powers[..., :-1], "U8")}, "not those of blocks of 16 bytes"),
+        "scales of floats": ({scales: (powers, "F8_E8M0")}, "not those of blocks of 16 bytes"),
+        "blocks of 8 bytes": ({blocks: (codes[..., :8], "U8")}, "not those of blocks of 16 bytes"),
+        "a row too few": ({blocks: (codes[:, :-1], "U8"), scales: (powers[:, :-1], "U8")}, "expected shape"),
+        "no scales": ({scales: None}, "_scales' is missing"),
+    }
+    for what, (change, words) in bad.items():
+        gpt.write(folder, config=config, tensors={name: value for name, value in (packed | change).items() if value})
+        for kind in ("auto", "f16"):
+            keys, said = convert(folder, "--type", kind)
+            check(not keys and words in said, f"{what}, {kind}: {said if not keys else 'accepted'}")
 
 
 # ---- Names ----------------------------------------------------------------------------------------------------------

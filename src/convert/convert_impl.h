@@ -18,6 +18,8 @@
 typedef struct tn_source {
     tn_str name; /* first: an index over names is built on it */
     const tn_st_tensor *tensor;
+    const tn_st_tensor
+        *block_scales; /* the tensor's elements are codes of MXFP4, two a byte; NULL: they are of its type */
     bool used;
 } tn_source;
 
