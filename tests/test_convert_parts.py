@@ -199,12 +199,61 @@ def test_pooling(folder):
     check("'Dense' is not converted" in said and "Normalize" not in said, f"a module that has no place: {said}")
     keys, said = convert(checkpoint.write(folder, files={"modules.json": None}))
     check(keys and "bert.pooling_type" not in keys, f"without pooling: {said if not keys else 'has one'}")
-    for what, said in (
-        ("max", found({"pooling_mode_max_tokens": True})),
-        ("two", found({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True})),
-        ("outside", found({"pooling_mode": "cls"}, modules=modules("../other"))),
+    for what, words, said in (
+        ("max", "one alone", found({"pooling_mode_max_tokens": True})),
+        ("two", "one alone", found({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True})),
+        ("outside", "leads out of the checkpoint", found({"pooling_mode": "cls"}, modules=modules("../other"))),
     ):
-        check("pooling" in str(said) and "error" in str(said), f"pooling: {what}: {said}")
+        check(words in str(said), f"pooling: {what}: {said}")
+
+
+def test_dense(folder):
+    """EmbeddingGemma's two products behind the pooling: vectors of the file are theirs, of numpy, of the vectors without them."""
+    case = next(case for case in checkpoints.cases() if case.name == "gemma-embedding")
+    gemma, out = checkpoints.Checkpoint.of(case), folder.parent / "out.gguf"
+    width, inner = gemma.config["hidden_size"], 96
+    kinds = ["Transformer", "Pooling", "Dense", "Dense", "Normalize"]
+    places = ["", "1_Pooling", "2_Dense", "3_Dense", "4_Normalize"]
+    listed = [{"path": place, "type": f"sentence_transformers.models.{kind}"} for place, kind in zip(places, kinds)]
+    weights = {"2_Dense": tiny.random_normal("2", (inner, width)), "3_Dense": tiny.random_normal("3", (width, inner))}
+
+    def write(modules=listed, activation="torch.nn.modules.linear.Identity", tensors=weights):
+        gemma.write(folder, files={"modules.json": modules})
+        (folder / "1_Pooling").mkdir(exist_ok=True)
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
+        for name, array in tensors.items():
+            (folder / name).mkdir(exist_ok=True)
+            config = {"in_features": array.shape[1], "out_features": array.shape[0], "bias": False, "activation_function": activation}
+            (folder / name / "config.json").write_text(json.dumps(config))
+            (folder / name / "model.safetensors").write_bytes(checkpoints.safetensors({"linear.weight": (array, "F32")}))
+        return folder
+
+    def vector():
+        command = [tiny.tern(), "embed", "-m", out, "-p", "in the sea the rain", "--no-normalize", "--json"]
+        return np.array(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["embeddings"][0])
+
+    keys, said = convert(write(modules=listed[:2]), "--type", "f32")
+    check(keys, f"without products: {said if not keys else ''}")
+    plain = vector()
+    keys, said = convert(write(), "--type", "f32")
+    check(keys, f"with products: {said if not keys else ''}")
+    expected = weights["3_Dense"].astype(float) @ (weights["2_Dense"].astype(float) @ plain)
+    difference = np.abs(vector() - expected).max() / np.abs(expected).max()
+    check(difference < 1e-5, f"products: {difference:.1e} off")
+    check(keys["gemma-embedding.dense_2_feat_out"] == keys["gemma-embedding.dense_3_feat_in"] == inner, "their widths")
+    for what, words, bad in (
+        ("another activation", "activation_function", {"activation": "torch.nn.modules.activation.Tanh"}),
+        ("another width", "expected shape", {"tensors": weights | {"3_Dense": weights["3_Dense"][:-1]}}),
+        ("a folder outside", "leads out", {"modules": listed[:2] + [listed[2] | {"path": "../2_Dense"}]}),
+        ("no such folder", "there is no nowhere/config.json", {"modules": listed[:2] + [listed[2] | {"path": "nowhere"}]}),
+    ):
+        keys, said = convert(write(**bad))
+        check(not keys and words in said, f"{what}: {said if not keys else 'accepted'}")
+    for name in ("2_Dense/model.safetensors", "2_Dense/config.json"):
+        before = (write() / name).read_bytes()
+        done = subprocess.run([tiny.tern(), "convert", folder, folder / name], capture_output=True, text=True)
+        check(done.returncode == 1 and "is a file of the checkpoint" in done.stderr, f"written over {name}: {done.stderr}")
+        check((folder / name).read_bytes() == before, f"{name} has changed")
 
 
 # ---- Special tokens, templates, sampling ----------------------------------------------------------------------------
