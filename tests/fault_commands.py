@@ -140,7 +140,8 @@ class Workplace:
             stdout, stderr = process.communicate(command.stdin.encode(), timeout=timeout)
         except subprocess.TimeoutExpired:
             process.kill()
-            raise
+            _, stderr = process.communicate()
+            raise AssertionError(f"{command.name} hangs: {stderr[-600:]!r}") from None
         return Result(process.returncode, stdout or b"", stderr or b"", {p.name: p.read_bytes() for p in self.out.iterdir()})
 
     def run(self, command, **more):

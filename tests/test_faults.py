@@ -70,9 +70,10 @@ class TestCase(unittest.TestCase):
         return [call for call in calls if call[0] in kept]
 
     def spoil(self, command, number, how, old, **judged):
-        result = self.place.run(command, old=old, wrap=[HELPER, number, how, self.log, *self.as_user])
-        hit = self.hit()
-        with self.subTest(command=command.name, how=how, hit=hit):
+        result = None
+        with self.subTest(command=command.name, how=how, number=number):
+            result = self.place.run(command, old=old, wrap=[HELPER, number, how, self.log, *self.as_user])
+            hit = self.hit()
             self.assertRegex(hit, r"\A\d+ .*\Z", "the call was not made, or its accident did not come")
             self.place.judge(command, result, f"{how} at {hit}", old=old, **judged)
         self.n_done += 1
@@ -87,7 +88,8 @@ class Calls(TestCase):
                 for number, name, _ in self.calls(command, old):
                     hows = HOW.get(name, OTHERS)
                     for how in hows if LONG else [hows[self.n_done % len(hows)]]:
-                        n_survived += self.spoil(command, number, how, old, must_do=how in HARMLESS).code == 0
+                        result = self.spoil(command, number, how, old, must_do=how in HARMLESS)
+                        n_survived += result is not None and result.code == 0
         print(f"{self.n_done} calls went wrong, {n_survived} of them survived")
 
 
@@ -154,7 +156,7 @@ class Models(TestCase):
                     # SIGBUS leaves shards that are complete; inspect tells what it finds where it looks.
                     allowed = {"strays": command.name == "quantize to shards", "silent": command.name == "inspect"}
                     result = self.spoil(command, number, "do:" + change, True, inputs=False, **allowed)
-                    codes.add((name, result.code))
+                    codes.add((name, result and result.code))
                     model.unlink(missing_ok=True)
                     shutil.copyfile(copy, model)
         print(f"the model changed at {self.n_done} calls{'' if forbidding else ', but no permission can be taken here'}")
