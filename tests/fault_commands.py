@@ -135,7 +135,7 @@ class Workplace:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.environment()}
         return subprocess.Popen([*map(str, wrap), TERN, *map(str, command.args)], cwd=self.folder, preexec_fn=prepare, **(pipes | more))
 
-    def end(self, process, command, timeout=120):
+    def end(self, process, command, timeout=600):
         try:
             stdout, stderr = process.communicate(command.stdin.encode(), timeout=timeout)
         except subprocess.TimeoutExpired:
