@@ -61,14 +61,13 @@ static bool no_memory(parser *p) {
     return false;
 }
 
-static bool reserve(parser *p, buffer *b, size_t n) {
-    if (n <= b->cap) return true;
+static char *reserve(parser *p, buffer *b, size_t n) {
+    if (b->bytes && n <= b->cap) return b->bytes;
     free(b->bytes);
-    b->cap = 0;
     b->bytes = malloc(n);
-    if (!b->bytes) return no_memory(p);
     b->cap = n;
-    return true;
+    if (!b->bytes) no_memory(p);
+    return b->bytes;
 }
 
 /* ---- Signs ---- */
@@ -165,8 +164,8 @@ static bool unescape(parser *p, const char *begin, buffer *b, span *out) {
         end++;
     }
     if (end == p->end) return bad(p, "a string without an end");
-    if (!reserve(p, b, (size_t)(end - begin))) return false;
-    char *to = b->bytes;
+    char *to = reserve(p, b, (size_t)(end - begin));
+    if (!to) return false;
     for (;;) {
         memcpy(to, begin, (size_t)(p->p - begin));
         to += p->p - begin;
@@ -216,10 +215,10 @@ static bool skip_number(parser *p, bool *real) {
 static bool copy_number(parser *p, const char *begin, const char **out) {
     const char *point = localeconv()->decimal_point;
     const size_t n = (size_t)(p->p - begin), n_point = strlen(point);
-    if (!reserve(p, &p->value, n + n_point + 1)) return false;
     const char *dot = memchr(begin, '.', n);
     const size_t before = dot ? (size_t)(dot - begin) : n;
-    char *to = p->value.bytes;
+    char *to = reserve(p, &p->value, n + n_point + 1);
+    if (!to) return false;
     memcpy(to, begin, before);
     to += before;
     if (dot) {
@@ -265,7 +264,7 @@ static json_t *take_word(parser *p) {
 
 /* One without others inside, or an empty one that is still to be filled. */
 static json_t *take_value(parser *p, size_t depth) {
-    span text;
+    span text = {0};
     p->error->line = 0;
     skip_blanks(p);
     if (depth > TN_JSON_DEPTH) {
