@@ -3,9 +3,14 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # Shared: the libraries that it needs are inside where they have archives, and only the functions of tern.h are seen.
+# As long as the major version is 0 a minor one may change what programs were compiled for: it is another library.
+set(so_version ${PROJECT_VERSION_MAJOR})
+if(so_version EQUAL 0)
+  set(so_version 0.${PROJECT_VERSION_MINOR})
+endif()
 add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_core> ${quantize_objects} cmake/wrap_stdin.c)
 set_target_properties(tern_shared PROPERTIES OUTPUT_NAME tern LINKER_LANGUAGE C
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/tern.map)
+  VERSION ${PROJECT_VERSION} SOVERSION ${so_version} LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/tern.map)
 target_link_libraries(tern_shared PRIVATE yaml pcre2 utf8proc jansson Threads::Threads m)
 target_link_options(tern_shared PRIVATE -Wl,--gc-sections -Wl,--wrap=stdin -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/tern.map)
 if(NOT TERN_SANITIZE)

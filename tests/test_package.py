@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import tiny
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("TERN_BUILD", ROOT / "build" / "tests")).resolve().parent
 SYMBOLS = ROOT / "tests" / "abi" / "tern.symbols"
+LAYOUT = ROOT / "tests" / "abi" / "tern.layout"  # of the structs and enums of tern.h, as layout() below says it
 LARGEST_LIBRARY = 4_000_000  # a third of it are the kernels of five instruction sets
 # Of the C library; what the loader is called differs between machines.
 SYSTEM_LIBRARIES = re.compile(r"lib(c|m|pthread)\.so\.\d+|ld-linux.*")
@@ -34,8 +36,36 @@ def names(*command):
     return {line.split()[2].split("@")[0] for line in output("nm", *command).splitlines() if len(line.split()) == 3}
 
 
+def header():
+    return re.sub(r"/\*.*?\*/", "", (ROOT / "include" / "tern.h").read_text(), flags=re.DOTALL)
+
+
+def members(body):
+    """Of a struct: int a, *b[2]; void (*c)(int d, int e);"""
+    for line in body.split(";"):
+        call = re.search(r"\(\*(\w+)\)\(", line)
+        for part in [call.group(1)] if call else line.split(","):
+            yield from re.findall(r"(\w+)(?:\[\w+\])?\s*$", part)
+
+
+def layout(folder):
+    """Lines that a compiler makes of tern.h: where each member of each struct is, which value each constant has."""
+    lines = []
+    for name, body in re.findall(r"typedef struct (\w+) \{(.*?)\n\} \w+;", header(), re.DOTALL):
+        lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+        for member in members(body):
+            place = f"offsetof({name}, {member}), sizeof((({name} *)0)->{member})"
+            lines.append(f'printf("{name}.{member} at %zu, %zu\\n", {place});')
+    for body in re.findall(r"\benum(?: \w+)? \{(.*?)\}", header(), re.DOTALL):
+        lines += [f'printf("{name} %d\\n", (int){name});' for name in re.findall(r"\bTERN_\w+", body)]
+    program = folder / "layout.c"
+    program.write_text("#include <stdio.h>\n#include <tern.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n")
+    output("cc", "-I", ROOT / "include", program, "-o", folder / "layout")
+    return output(folder / "layout").splitlines()
+
+
 def declared():
-    text = re.sub(r"/\*.*?\*/", "", (ROOT / "include" / "tern.h").read_text(), flags=re.DOTALL)
+    text = header()
     return set(re.findall(r"^TERN_API .*?\b(tern_\w+)\(", text, re.MULTILINE))
 
 
@@ -64,12 +94,24 @@ class Library(unittest.TestCase):
         found = names("-D", "--defined-only", LIB / "libtern.so")
         self.assertEqual(found - {"TERN_0"}, set(listed))
 
+    def test_structs_and_constants_are_where_compiled_programs_expect_them(self):
+        """A member more at the end of options is allowed: it, and the new size, are to be added to the file."""
+        if struct.calcsize("P") != 8:
+            self.skipTest("the file is for 64-bit machines")
+        found = layout(FOLDER)
+        self.assertGreater(len(found), 300)
+        self.assertEqual(found, LAYOUT.read_text().splitlines())
+
+    def test_the_manual_counts_the_functions(self):
+        (said,) = re.findall(r"the (\d+) functions", (ROOT / "docs" / "EMBEDDING.md").read_text())
+        self.assertEqual(int(said), len(SYMBOLS.read_text().split()))
+
     def test_static_library_has_no_other_names_either(self):
         self.assertEqual(names("-g", "--defined-only", LIB / "libtern.a"), set(SYMBOLS.read_text().split()))
 
     def test_shared_library_needs_the_c_library_alone(self):
         dynamic = output("readelf", "-d", LIB / "libtern.so")
-        self.assertIn("Library soname: [libtern.so.0]", dynamic)
+        self.assertIn("Library soname: [libtern.so.0.1]", dynamic)
         for needed in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic):
             self.assertTrue(SYSTEM_LIBRARIES.fullmatch(needed), needed)
 
@@ -132,7 +174,7 @@ int main(int argc, char **argv) {
     const std::int32_t ids[] = {5, 6, 7};
     const bool good = tern_model_open_source(&source, nullptr, &model, &err) == TERN_OK &&
         tern_session_new(model, nullptr, &session, &err) == TERN_OK && tern_session_eval(session, ids, 3, 1, &err) == TERN_OK;
-    if (good) std::fwrite(tern_session_logits(session, 0), sizeof(float), 8, stdout);
+    if (good) std::fwrite(tern_session_row(session, 0, nullptr), sizeof(float), 8, stdout);
     else std::fputs(err.message, stderr);
     tern_session_free(session);
     tern_model_close(model);
@@ -174,9 +216,8 @@ for call in calls:
 
 class NoArguments(unittest.TestCase):
     def test_every_function_that_can_fail_refuses_null(self):
-        text = re.sub(r"/\*.*?\*/", "", (ROOT / "include" / "tern.h").read_text(), flags=re.DOTALL)
         calls = []
-        for name, parameters in re.findall(r"^TERN_API tern_status (\w+)\(([^;]*)\);", text, re.MULTILINE):
+        for name, parameters in re.findall(r"^TERN_API tern_status (\w+)\(([^;]*)\);", header(), re.MULTILINE):
             *kinds, last = parameters.split(",")
             self.assertIn("tern_error *err", last)
             calls.append(" ".join([name, *("pointer" if "*" in k else "double" if "double" in k else "int" for k in kinds)]))
@@ -201,7 +242,7 @@ class Examples(unittest.TestCase):
         text = self.said("complete", MODEL, "on the", 24)
         self.assertGreater(len(text), 8)
         self.assertEqual(self.said("complete_static", MODEL, "on the", 24), text)
-        env = {**os.environ, "TERN_LIBRARY": str(LIB / "libtern.so.0")}
+        env = {**os.environ, "TERN_LIBRARY": str(LIB / "libtern.so.0.1")}
         self.assertEqual(output(sys.executable, ROOT / "examples" / "complete.py", MODEL, "on the", 24, env=env), text)
 
     def test_sessions_on_threads_say_what_each_would_alone(self):
