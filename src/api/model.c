@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/c_locale.h"
 #include "api.h"
 
 _Static_assert((int)TERN_OPEN_METADATA == (int)TN_OPEN_METADATA, "levels agree");
@@ -183,7 +184,7 @@ static size_t value_text(char *dst, size_t cap, const tn_meta *meta, uint64_t i)
     else if (tn_meta_u64(meta, i, &large))
         n = snprintf(dst, cap, "%" PRIu64, large);
     else if (tn_meta_f64(meta, i, &number))
-        n = snprintf(dst, cap, "%.9g", number);
+        n = tn_snprintf(dst, cap, "%.9g", number);
     return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
 }
 
