@@ -8,7 +8,7 @@ set(so_version ${PROJECT_VERSION_MAJOR})
 if(so_version EQUAL 0)
   set(so_version 0.${PROJECT_VERSION_MINOR})
 endif()
-add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_core> ${quantize_objects} cmake/wrap_stdin.c)
+add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_core> ${quantize_objects} ${no_jit} cmake/wrap_stdin.c)
 set_target_properties(tern_shared PROPERTIES OUTPUT_NAME tern LINKER_LANGUAGE C
   VERSION ${PROJECT_VERSION} SOVERSION ${so_version} LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/tern.map)
 target_link_libraries(tern_shared PRIVATE yaml pcre2 utf8proc jansson Threads::Threads m)

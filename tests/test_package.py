@@ -22,6 +22,15 @@ LAYOUT = ROOT / "tests" / "abi" / "tern.layout"  # of the structs and enums of t
 LARGEST_LIBRARY = 4_000_000  # a third of it are the kernels of five instruction sets
 # Of the C library; what the loader is called differs between machines.
 SYSTEM_LIBRARIES = re.compile(r"lib(c|m|pthread)\.so\.\d+|ld-linux.*")
+# Of the C library, what changes or ends the process that a library is in, or speaks for it. What is missing here on purpose:
+# __assert_fail, for mistakes of ours; fprintf, for streams into memory.
+NOT_A_LIBRARYS = set(
+    "stdin stdout stderr printf vprintf puts putchar putchar_unlocked perror psignal __printf_chk __vprintf_chk dprintf __dprintf_chk"
+    " syslog err errx warn warnx error exit _exit _Exit quick_exit abort atexit __cxa_atexit on_exit raise kill tgkill pthread_kill"
+    " signal __sysv_signal sigaction sigprocmask sigaltstack alarm setitimer setlocale putenv setenv unsetenv clearenv chdir fchdir umask"
+    " fork vfork execve execv execvp system popen posix_spawn pthread_atfork pthread_cancel pthread_exit prctl setrlimit mlockall"
+    " feenableexcept fesetround fesetenv srand rand random srandom strtok dlopen mprotect".split()
+)
 SYSTEM_PACKAGES = re.compile(r"libc6( \(>= [\d.]+\))?")
 
 
@@ -102,6 +111,21 @@ class Library(unittest.TestCase):
         self.assertGreater(len(found), 300)
         self.assertEqual(found, LAYOUT.read_text().splitlines())
 
+    def test_libraries_leave_the_process_alone(self):
+        for library in ("libtern.so", "libtern.a"):
+            needed = {line.split()[-1].split("@")[0] for line in output("nm", "-u", LIB / library).splitlines() if " U " in line}
+            self.assertGreater(len(needed), 50)
+            self.assertIn("malloc", needed)
+            self.assertEqual(needed & NOT_A_LIBRARYS, set(), library)
+
+    def test_patterns_are_matched_without_machine_code_made_at_run_time(self):
+        """Where PCRE2's archive has the parts that cmake/no_jit.c knows: its compiler, and with it memory to execute, is left out."""
+        if "TERN_LEAVES_JIT_OUT:INTERNAL=TRUE" not in (BUILD / "CMakeCache.txt").read_text():
+            self.skipTest("PCRE2 is shared, or of another make")
+        symbols = output("nm", BUILD / "libtern.so") + output("nm", BUILD / "tern")
+        self.assertIn("pcre2_match_8", symbols)
+        self.assertNotIn("jit_compile", symbols)
+
     def test_the_manual_counts_the_functions(self):
         (said,) = re.findall(r"the (\d+) functions", (ROOT / "docs" / "EMBEDDING.md").read_text())
         self.assertEqual(int(said), len(SYMBOLS.read_text().split()))
@@ -126,7 +150,7 @@ class Library(unittest.TestCase):
             with self.subTest(compiler=compiler):
                 if not shutil.which(compiler):
                     self.skipTest(f"no {compiler}")
-                flags = ["-fsyntax-only", f"-std={language}", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+                flags = ["-fsyntax-only", f"-std={language}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *(["-Wstrict-prototypes"] if language == "c11" else [])]
                 header = PREFIX / "include" / "tern.h"
                 output(compiler, *flags, "-x", "c++" if "+" in language else "c", "-include", header, "/dev/null")
 
