@@ -288,7 +288,7 @@ TERN_API tern_status tern_session_new(const tern_model *model, const tern_sessio
 TERN_API void tern_session_free(tern_session *session); /* NULL is fine */
 
 /* A session with the same options that stands where this one does, with the same tokens and logits, for many answers to one prompt.
- * It takes microseconds and a few KiB: what is computed stays shared, as blocks of 64 positions, until one of the two overwrites it;
+ * It takes microseconds and 4 bytes a token: what is computed stays shared, as blocks of 64 positions, until one of the two overwrites it;
  * threads and scratch come with the fork's first evaluation, which may therefore fail with TERN_ERR_MEMORY or TERN_ERR_IO. The two go
  * on, are forked and are freed in any order, each with the bits of a session that was computed alone. Threads may fork one session at
  * the same time, as long as none uses it otherwise. Guesses of a generator that still lives are forked too: free it before. */
