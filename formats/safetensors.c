@@ -151,6 +151,34 @@ tn_status tn_checkpoint_open(const char *dir, tn_checkpoint **out, tn_error *err
     return s;
 }
 
+static tn_status add_shard(tn_checkpoint *c, const char *dir, tn_error *err) {
+    tn_st_shard *shards = tn_arena_alloc(&c->arena, c->n_shards + 1, sizeof *shards);
+    const char *path = join(c, dir, SINGLE_NAME);
+    if (!shards || !path) return no_memory(dir, err);
+    memcpy(shards, c->shards, c->n_shards * sizeof *shards);
+    shards[c->n_shards].path = path;
+    c->shards = shards;
+    return tn_st_read_shard(c, c->n_shards++, err);
+}
+
+static tn_status put_before(tn_checkpoint *c, const char *prefix, tn_str *name) {
+    const size_t n = strlen(prefix);
+    char *longer = tn_arena_alloc(&c->arena, n + (size_t)name->len + 1, 1);
+    if (!longer) return TN_ERR_MEMORY;
+    memcpy(longer, prefix, n);
+    memcpy(longer + n, name->ptr, (size_t)name->len);
+    *name = (tn_str){longer, n + name->len};
+    return TN_OK;
+}
+
+tn_status tn_checkpoint_add(tn_checkpoint *c, const char *dir, const char *prefix, tn_error *err) {
+    const uint64_t first = c->n_tensors;
+    tn_status s = add_shard(c, dir, err);
+    for (uint64_t i = first; !s && i < c->n_tensors; i++)
+        if (put_before(c, prefix, &c->tensors[i].name)) s = no_memory(dir, err);
+    return s ? s : build_names(c, dir, err);
+}
+
 void tn_checkpoint_close(tn_checkpoint *c) {
     if (!c) return;
     for (uint32_t i = 0; i < c->n_shards; i++) tn_fmap_close(&c->shards[i].map);

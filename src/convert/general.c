@@ -9,10 +9,13 @@
 enum { GGML_QUANT_VERSION = 2 };
 
 /* llama.cpp's numbers of file types. */
-static uint32_t file_type(tn_dtype type) {
+static uint32_t file_type(const tn_converter *c) {
     static const uint32_t numbers[TN_DTYPE_COUNT] = {
         [TN_DTYPE_F32] = 0, [TN_DTYPE_F16] = 1, [TN_DTYPE_Q8_0] = 7, [TN_DTYPE_BF16] = 32};
-    return numbers[type];
+    enum { MOSTLY_MXFP4 = 38 };
+    for (size_t i = 0; i < c->n_jobs; i++)
+        if (c->jobs[i].dtype == TN_DTYPE_MXFP4) return MOSTLY_MXFP4;
+    return numbers[c->type];
 }
 
 static void set_text(const tn_converter *c, const char *key, const char *text) {
@@ -101,7 +104,7 @@ static void write_sampling(const tn_converter *c) {
 
 tn_status tn_convert_write_general(tn_converter *c) {
     set_text(c, "general.type", "model");
-    tn_gguf_set_u32(c->writer, "general.file_type", file_type(c->type));
+    tn_gguf_set_u32(c->writer, "general.file_type", file_type(c));
     tn_gguf_set_u32(c->writer, "general.quantization_version", GGML_QUANT_VERSION);
     write_sampling(c);
     return write_name(c);
