@@ -132,6 +132,8 @@ class Library(unittest.TestCase):
 
     def test_static_library_has_no_other_names_either(self):
         self.assertEqual(names("-g", "--defined-only", LIB / "libtern.a"), set(SYMBOLS.read_text().split()))
+        if "-ljansson" not in (LIB / "pkgconfig" / "tern.pc").read_text():  # where its archive is there, it is inside
+            self.assertNotRegex(output("nm", "-u", LIB / "libtern.a"), r"\b(yaml|json|pcre2|utf8proc)_")
 
     def test_shared_library_needs_the_c_library_alone(self):
         dynamic = output("readelf", "-d", LIB / "libtern.so")
@@ -161,6 +163,9 @@ class Library(unittest.TestCase):
         flags = output("pkg-config", "--cflags", "--libs", "tern", env=env).split()
         program = FOLDER / "by_pkg_config"
         output("cc", ROOT / "examples" / "complete.c", *flags, "-o", program)
+        static = output("pkg-config", "--static", "--libs-only-l", "tern", env=env).replace("-ltern", "").split()
+        output("cc", ROOT / "examples" / "complete.c", *flags[:-1], LIB / "libtern.a", *static, "-o", f"{program}_static")
+        self.assertTrue(output(f"{program}_static", MODEL, "the", 8))
         env["LD_LIBRARY_PATH"] = str(LIB)
         self.assertTrue(output(program, MODEL, "the", 8, env=env))
         version = output("pkg-config", "--modversion", "tern", env=env).strip()
