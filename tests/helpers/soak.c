@@ -24,11 +24,15 @@
 
 #include "tern.h"
 
+/* The sanitizers have an allocator, shadow memory and threads' stacks of their own. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #include <sanitizer/allocator_interface.h>
 static const bool is_sanitized = true;
 static long heap_in_use(void) {
     return (long)__sanitizer_get_current_allocated_bytes();
+}
+static long heap_reserved(void) {
+    return 0;
 }
 #else
 static const bool is_sanitized = false;
@@ -36,6 +40,9 @@ static long heap_in_use(void) {
     malloc_trim(0);
     const struct mallinfo2 info = mallinfo2();
     return (long)(info.uordblks + info.hblkhd);
+}
+static long heap_reserved(void) {
+    return (long)mallinfo2().arena;
 }
 #endif
 
@@ -46,7 +53,7 @@ enum {
     MAX_HOSTS = 4,
     MAX_MODELS = 8,
     WARM_UP = 4,
-    HEAP_SLACK_BYTES = 64, /* chunks of the allocator's may be 16 bytes more than asked for */
+    HEAP_SLACK_BYTES = 256, /* a chunk of the allocator's may be 16 bytes more than asked for */
     SLACK_BYTES = 64 << 10,
     TEXT_BYTES = 4096,
     N_CTX = 256
@@ -73,6 +80,7 @@ typedef struct errand {
     const tern_template *shared_template; /* NULL for an encoder */
     tern_session **kept;                  /* the model's session, that errands share */
     bool keeps;                           /* it is never replaced */
+    bool first;                           /* of all: what may make that session larger is done */
     rng what, *how;
     uint64_t answer;
     tern_session *session;
@@ -212,7 +220,7 @@ static tern_status do_state(errand *e, tern_error *err) {
     tern_status status = tokenize(e, 40, err);
     if (status == TERN_OK) status = take_session(e, &session, err);
     if (status == TERN_OK) status = tern_session_sync(session, e->ids, e->n_ids, 1, NULL, err);
-    const uint64_t way = draw(e->how, 3);
+    const uint64_t way = e->first ? 0 : draw(e->how, 3);
     if (status == TERN_OK)
         status = way == 0 ? tern_session_fork(session, &e->session, err)
                           : tern_session_new(e->model, &options, &e->session, err);
@@ -226,7 +234,7 @@ static tern_status do_state(errand *e, tern_error *err) {
     }
     const uint64_t answer = e->answer;
     const rng what = e->what;
-    if (status == TERN_OK && draw(e->how, 2)) {
+    if (status == TERN_OK && (e->first || draw(e->how, 2))) {
         status = generate(e, session, &generator, err);
         e->answer = answer, e->what = what;
     }
@@ -392,7 +400,7 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* What a process holds between rounds. */
 typedef struct holding {
-    long heap_bytes, memory_bytes, address_bytes, n_descriptors, n_threads;
+    long heap_bytes, memory_bytes, address_bytes /* without the heap's */, n_descriptors, n_threads;
 } holding;
 
 static long count_entries(const char *path) {
@@ -414,7 +422,7 @@ static holding look(void) {
         sscanf(line, "VmSize: %ld", &h.address_bytes);
     }
     if (file) fclose(file);
-    h.memory_bytes *= 1024, h.address_bytes *= 1024;
+    h.memory_bytes *= 1024, h.address_bytes = h.address_bytes * 1024 - heap_reserved();
     return h;
 }
 
@@ -437,6 +445,7 @@ typedef struct host {
     int number, failed;
     rng how;
     tern_session *own[MAX_MODELS], **kept;
+    bool first;
 } host;
 
 static int run_errand(host *h, int m, uint64_t number) {
@@ -447,7 +456,7 @@ static int run_errand(host *h, int m, uint64_t number) {
     if (info.encoder && !kind->encoder) return 0;
     errand e = {.path = s->paths[m], .folder = s->folder, .host = h->number, .model = s->models[m]};
     e.shared_template = s->templates[m], e.kept = &h->kept[m], e.how = &h->how;
-    e.keeps = h->kept != h->own;
+    e.keeps = h->kept != h->own, e.first = h->first;
     e.what = number * 1000 + (uint64_t)m;
     e.answer = 0xcbf29ce484222325u;
     tern_error err = {0};
@@ -511,6 +520,7 @@ static void start_host(host *h, soak *s, int number) {
 static int run_all_errands(soak *s) {
     host h;
     start_host(&h, s, 0);
+    h.first = true;
     for (int m = 0; !h.failed && m < s->n_models; m++)
         for (uint64_t number = 0; !h.failed && number < N_OPEN_ERRANDS; number++)
             h.failed = run_errand(&h, m, number);
@@ -552,7 +562,6 @@ static void keep_most(holding *most, const holding *h) {
         if (from[i] > to[i]) to[i] = from[i];
 }
 
-/* The sanitizers have an allocator, shadow memory and threads' stacks of their own. */
 static bool is_within(const holding *h, const holding *most) {
     const long slack = most->memory_bytes / 100 > SLACK_BYTES ? most->memory_bytes / 100 : SLACK_BYTES;
     const bool memory = h->memory_bytes <= most->memory_bytes + slack &&
