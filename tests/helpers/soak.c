@@ -54,7 +54,7 @@ enum {
     MAX_MODELS = 8,
     WARM_UP = 4,
     HEAP_SLACK_BYTES = 256, /* a chunk of the allocator's may be 16 bytes more than asked for */
-    SLACK_BYTES = 64 << 10,
+    SLACK_BYTES = 32 << 10,
     TEXT_BYTES = 4096,
     N_CTX = 256
 };
