@@ -26,7 +26,7 @@
 
 /* The sanitizers have an allocator, shadow memory and threads' stacks of their own. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#include <sanitizer/allocator_interface.h>
+size_t __sanitizer_get_current_allocated_bytes(void); /* gcc comes without the header */
 static const bool is_sanitized = true;
 static long heap_in_use(void) {
     return (long)__sanitizer_get_current_allocated_bytes();
