@@ -248,6 +248,9 @@ def other_seeds():
     put("recipe", "rules", RECIPE, model_head)
     put("recipe", "target", TARGET, model_head)
     put("arch", "model", (HERE.parents[1] / "models" / "llama.yaml").read_bytes(), model_head)
+    for seed, file in {"bert": "bert", "deepseek2": "deepseek2", "gemma3": "gemma3", "gpt-oss": "gpt-oss", "phi3-longrope": "phi3"}.items():
+        of_model = (CORPUS / "model" / f"seed-{seed}").read_bytes()
+        put("arch", seed, (HERE.parents[1] / "models" / f"{file}.yaml").read_bytes(), of_model.split(BETWEEN)[0])
     sums = [("imatrix.datasets", STRING, ["a"]), ("imatrix.chunk_count", U32, 1), ("general.type", STRING, "imatrix")]
     ones = np.ones(32, "<f4").tobytes()
     put("imatrix", "gguf", gguf(sums, [("blk.0.attn_q.weight.in_sum2", (16, 2), 0, ones), ("blk.0.attn_q.weight.counts", (1, 2), 0, ones[:8])]))
