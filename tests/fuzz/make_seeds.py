@@ -183,6 +183,11 @@ def text_seeds():
     chat = "{%- for m in messages %}{{ '<|' + m['role'] + '|>' ~ m.content|default('', true)|trim }}{% endfor %}"
     chat += "{{ tools|tojson(indent=2) }}{{ date }}"
     put("template", "chat", chat, messages, '[{"name": "f", "n": 1.5e3}]', '{"date": "today", "flag": true}')
+    put("json", "messages", messages)
+    put("json", "values", '{"a": [0, -1, 1.5, 1e-3, true, false, null, "\\u00e9\\ud83d\\ude00\\n", [[], {}]], "b": {"c": "\u00e9"}, "a": 2}')
+    put("json", "number", " -12.5e+3\n")
+    put("json", "deep", "[" * 2048 + "]" * 2048)
+    put("json", "too-deep", "[" * 2049 + "]" * 2049)
     for i, (grammar, _) in enumerate(constraint_cases.GRAMMARS):
         put("grammar", i, grammar, rng.randbytes(24))
     for i, schema in enumerate(constraint_cases.SCHEMAS):
