@@ -1,4 +1,7 @@
-/* JSON text: what jansson's own parser takes is taken, with the same values, and nothing else. */
+/* JSON text: what jansson's own parser takes is taken, with the same values, and nothing else. But for a NUL byte, which stands in no
+ * JSON text: behind a number jansson overlooks it. */
+#include <string.h>
+
 #include "fuzz.h"
 #include "src/base/json.h"
 
@@ -20,7 +23,8 @@ static void run(const uint8_t *data, size_t n) {
         json_error_t error, expected_error;
         json_t *value = tn_json_parse(text, n, flags[i], &error);
         json_t *expected = json_loadb(text, n, flags[i], &expected_error);
-        FUZZ_CHECK(!value == !expected);
+        const bool nul = n && memchr(text, '\0', n);
+        FUZZ_CHECK(nul ? !value : !value == !expected);
         if (value)
             FUZZ_CHECK(json_equal(value, expected));
         else
