@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/c_locale.h"
+
 enum { MAX_PARTS = 32, BASENAME = 1, SIZE_LABEL = 2, FINETUNE = 4, VERSION = 8, TYPE = 16 };
 typedef struct parts {
     char text[TN_MODEL_NAME_BYTES];
@@ -96,7 +98,7 @@ static void read_size(parts *p, size_t i, uint64_t n_params) {
     }
     if (n > 1 && isdigit((unsigned char)part[n - 2])) part[n - 1] = (char)toupper((unsigned char)part[n - 1]);
     char *end;
-    const double value = strtod(part, &end);
+    const double value = tn_strtod(part, &end);
     const char *unit = strchr("KMBT", part[n - 1]);
     if (n_params && unit && *unit && end == part + n - 1) {
         const double scale = pow(1000, (double)(unit - "KMBT" + 1));
@@ -209,7 +211,7 @@ static void read_parts(parts *p, const char *name, uint64_t n_params, tn_model_n
     if (out->size_label[0] || out->finetune[0] || out->version[0]) join(p, BASENAME, 0, false, out->basename);
 }
 
-void tn_model_name_read(const char *id, uint64_t n_params, tn_model_name *out) {
+static void read_id(const char *id, uint64_t n_params, tn_model_name *out) {
     memset(out, 0, sizeof *out);
     if (strchr(id, ' ') || strlen(id) >= TN_MODEL_NAME_BYTES / 2) { /* a sentence, no name of that kind */
         snprintf(out->title, sizeof out->title, "%s", id);
@@ -226,6 +228,12 @@ void tn_model_name_read(const char *id, uint64_t n_params, tn_model_name *out) {
     read_parts(&p, name, n_params, out);
 }
 
+void tn_model_name_read(const char *id, uint64_t n_params, tn_model_name *out) {
+    const tn_locale locale = tn_locale_enter(); /* of what is a letter and which is its capital, and of numbers */
+    read_id(id, n_params, out);
+    tn_locale_leave(locale);
+}
+
 void tn_size_label(char *dst, uint64_t cap, uint64_t n_params) {
     static const struct {
         double above, scale;
@@ -235,7 +243,7 @@ void tn_size_label(char *dst, uint64_t cap, uint64_t n_params) {
     while (units[u].above > 0 && !((double)n_params > units[u].above)) u++;
     const double n = (double)n_params * units[u].scale;
     char whole[32];
-    snprintf(whole, sizeof whole, "%.0f", n);
+    tn_snprintf(whole, sizeof whole, "%.0f", n);
     const int digits = strcmp(whole, "0") ? (int)strlen(whole) : 0;
-    snprintf(dst, (size_t)cap, "%.*f%c", digits < 2 ? 2 - digits : 0, n, units[u].unit);
+    tn_snprintf(dst, (size_t)cap, "%.*f%c", digits < 2 ? 2 - digits : 0, n, units[u].unit);
 }

@@ -111,7 +111,9 @@ static tern_status generate_with(host *h, tern_session *session, const tern_gene
         const char *text;
         size_t n;
         status = tern_generator_next(h->generator, &text, &n, &stop, err);
-        h->result = h->result * 1000003 + (uint32_t)tern_generator_token(h->generator);
+        tern_generated made;
+        tern_generator_result(h->generator, &made);
+        h->result = h->result * 1000003 + (uint32_t)made.token;
     }
     tern_generator_free(h->generator);
     h->generator = NULL;

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "src/model/model.h"
 #include "src/session/blocks.h"
@@ -54,6 +55,53 @@ static void shared_blocks_are_as_copies(void **state) {
         }
         for (size_t o = 0; o < N_OWNERS; o++) tn_blocks_free(&owners[o]);
     }
+}
+
+typedef struct counter {
+    size_t held, most;
+} counter;
+
+static void *count_alloc(void *user, size_t bytes, size_t alignment) {
+    counter *c = user;
+    c->held += bytes;
+    if (c->held > c->most) c->most = c->held;
+    return aligned_alloc(alignment, bytes);
+}
+
+static void count_free(void *user, void *memory, size_t bytes) {
+    counter *c = user;
+    c->held -= bytes;
+    free(memory);
+}
+
+static void write_all(tn_blocks *b, uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; i < end; i++) assert_true(tn_blocks_write(b, i, true));
+}
+
+/* A fork that is forked in every block while it grows, and then goes back and grows again, holds its blocks once. */
+static void a_fork_that_is_forked_at_every_block_holds_no_more_for_it(void **state) {
+    (void)state;
+    enum { MANY = 64 };
+    const size_t whole = (size_t)MANY * BLOCK_BYTES;
+    counter c = {0};
+    const tn_allocator counting = {count_alloc, count_free, &c};
+    tn_blocks first, fork, other;
+    assert_true(tn_blocks_new(&first, MANY, BLOCK_BYTES, &counting));
+    write_all(&first, 0, 1);
+    assert_true(tn_blocks_share(&fork, &first, 1));
+    tn_blocks_free(&first);
+    for (int lap = 0; lap < 3; lap++)
+        for (uint32_t i = 0; i < MANY; i++) {
+            write_all(&fork, i, i + 1);
+            assert_true(tn_blocks_share(&other, &fork, lap ? MANY : i + 1));
+            write_all(&fork, i, i + 1);
+            tn_blocks_free(&other);
+        }
+    assert_true(c.held <= 2 * whole);
+    assert_true(c.most <=
+                3 * whole); /* `first`'s blocks live until the fork has a copy of the one that it shared */
+    tn_blocks_free(&fork);
+    assert_int_equal(c.held, 0);
 }
 
 /* ---- Sessions ---------------------------------------------------------------------------------------------------- */
@@ -118,6 +166,49 @@ static const struct {
     {&tiny_llama, TN_KV_Q8_0, 400, 200, 131, 150}, {&tiny_gemma3, TN_KV_F16, 1400, 32, 100, 20},
     {&tiny_gemma3, TN_KV_F16, 1400, 32, 900, 150}, {&tiny_gemma3, TN_KV_Q8_0, 1400, 200, 960, 200},
 };
+
+static size_t resident_bytes(void) {
+    unsigned long all, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu %lu", &all, &resident), 2);
+    fclose(f);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Of 4096 tokens a fork has a list of its own and shares the 1 MiB that was computed of them; the first token that it goes on by takes
+ * one block. The shortest time counts: others have the processor too. */
+static void a_fork_takes_no_time_and_no_memory_until_it_grows(void **state) {
+    (void)state;
+    enum { N_FORKS = 100, N = 4096 };
+    family f = family_of(&tiny_llama, TN_KV_F16, N + 100, 512);
+    static int32_t ids[N];
+    tn_session *forks[N_FORKS], *s = fresh(&f);
+    double shortest = 1;
+    tiny_ids(ids, N, f.m->hparams.n_vocab, 5);
+    tiny_eval(s, ids, N);
+    const size_t before = resident_bytes();
+    for (int i = 0; i < N_FORKS; i++) {
+        struct timespec begin, end;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        assert_int_equal(tn_session_fork(s, &forks[i], NULL), TN_OK);
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        const double seconds =
+            (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+        if (seconds < shortest) shortest = seconds;
+    }
+    const size_t each = (resident_bytes() - before) / N_FORKS;
+    printf("a fork of %d tokens: %.1f us, %zu bytes\n", N, 1e6 * shortest, each);
+    assert_true(shortest < 1e-3);
+    assert_true(each < 2 * sizeof ids); /* the list, and tables of the blocks */
+    for (int i = 0; i < N_FORKS; i++) {
+        tiny_eval(forks[i], ids, 1);
+        assert_memory_equal(tn_session_logits(forks[i], 0), tn_session_logits(forks[0], 0), row_bytes(&f));
+    }
+    for (int i = 0; i < N_FORKS; i++) tn_session_free(forks[i]);
+    tn_session_free(s);
+    tn_model_close(f.m);
+}
 
 /* A prefix, two forks of it and a fork of a fork, which take turns; then each is taken back into what it shares. */
 static void forks_go_on_with_the_bits_of_sessions_alone(void **state) {
@@ -291,6 +382,8 @@ static void forks_live_on_threads_of_their_own(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shared_blocks_are_as_copies),
+        cmocka_unit_test(a_fork_takes_no_time_and_no_memory_until_it_grows),
+        cmocka_unit_test(a_fork_that_is_forked_at_every_block_holds_no_more_for_it),
         cmocka_unit_test(forks_go_on_with_the_bits_of_sessions_alone),
         cmocka_unit_test(any_order_of_calls_gives_the_same_bits),
         cmocka_unit_test(states_of_forks_are_their_own),
