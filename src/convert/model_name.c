@@ -229,7 +229,8 @@ static void read_id(const char *id, uint64_t n_params, tn_model_name *out) {
 }
 
 void tn_model_name_read(const char *id, uint64_t n_params, tn_model_name *out) {
-    const tn_locale locale = tn_locale_enter(); /* of what is a letter and which is its capital, and of numbers */
+    const tn_locale locale =
+        tn_locale_enter(); /* of what is a letter and which is its capital, and of numbers */
     read_id(id, n_params, out);
     tn_locale_leave(locale);
 }
