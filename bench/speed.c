@@ -77,7 +77,9 @@ static tern_status eval(tern_session *session, const int32_t *ids, uint32_t at, 
 
 /* Empties the context down to the depth, or fills it up to there. */
 static tern_status go_to(tern_session *session, const int32_t *ids, uint32_t depth, tern_error *err) {
-    uint32_t at = tern_session_position(session);
+    tern_session_info now;
+    tern_session_info_get(session, &now);
+    uint32_t at = now.position;
     tern_status status = at > depth ? tern_session_truncate(session, depth, &at, err) : TERN_OK;
     return status == TERN_OK && at < depth ? eval(session, ids, at, depth - at, depth - at, 1, err) : status;
 }
@@ -116,15 +118,16 @@ static void print_bytes(const tern_session *session) {
 static int run_tests(tern_session *session, uint32_t n_vocab, const tn_speed_test *tests, int n_tests) {
     static int32_t ids[TN_SPEED_MAX_TOKENS];
     for (uint32_t i = 0; i < TN_SPEED_MAX_TOKENS; i++) ids[i] = token_id(i, n_vocab);
-    const uint32_t n_threads = tern_session_n_threads(session);
+    tern_session_info info;
+    tern_session_info_get(session, &info);
     tern_error err;
     tern_machine_speed machine;
-    if (tern_measure_machine(n_threads, TN_SPEED_READ_BYTES, TN_SPEED_READ_TIME, &machine, &err) != TERN_OK) {
+    if (tern_measure_machine(info.n_threads, TN_SPEED_READ_BYTES, TN_SPEED_READ_TIME, &machine, &err) !=
+        TERN_OK) {
         fprintf(stderr, "tern-speed: error: %s\n", err.message);
         return 1;
     }
-    printf("isa %s\nthreads %" PRIu32 "\nread %.0f\n", tern_session_isa(session), n_threads,
-           machine.read_bytes_per_s);
+    printf("isa %s\nthreads %" PRIu32 "\nread %.0f\n", info.isa, info.n_threads, machine.read_bytes_per_s);
     print_bytes(session);
     for (int i = 0; i < n_tests; i++) {
         const double time = time_test(session, ids, &tests[i], &err);

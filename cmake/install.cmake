@@ -3,23 +3,45 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # Shared: the libraries that it needs are inside where they have archives, and only the functions of tern.h are seen.
-add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_core> ${quantize_objects} cmake/wrap_stdin.c)
+# As long as the major version is 0 a minor one may change what programs were compiled for: it is another library.
+set(so_version ${PROJECT_VERSION_MAJOR})
+if(so_version EQUAL 0)
+  set(so_version 0.${PROJECT_VERSION_MINOR})
+endif()
+add_library(wrap_stdin OBJECT cmake/wrap_stdin.c)
+set(link_objects ${no_jit_objects} $<TARGET_OBJECTS:wrap_stdin>)
+add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_core> ${quantize_objects} ${link_objects})
 set_target_properties(tern_shared PROPERTIES OUTPUT_NAME tern LINKER_LANGUAGE C
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/tern.map)
+  VERSION ${PROJECT_VERSION} SOVERSION ${so_version} LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/tern.map)
 target_link_libraries(tern_shared PRIVATE yaml pcre2 utf8proc jansson Threads::Threads m)
 target_link_options(tern_shared PRIVATE -Wl,--gc-sections -Wl,--wrap=stdin -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/tern.map)
 if(NOT TERN_SANITIZE)
   target_link_options(tern_shared PRIVATE -Wl,-z,defs)
 endif()
 
-# Static: all of ours as one object whose other names are local, so that they cannot clash with the host's.
+# Static: all of ours, and of the libraries that it needs what there is as archives, as one object whose other names are local, so that
+# they cannot clash with the host's.
+set(inside ${link_objects})
+set(static_needs "")
+foreach(library yaml pcre2 utf8proc jansson)
+  if(${library}_LIBRARY MATCHES "\\.a$")
+    list(APPEND inside ${${library}_LIBRARY})
+  else()
+    get_filename_component(name ${${library}_LIBRARY} NAME_WE)
+    string(REGEX REPLACE "^lib" "" name ${name})
+    list(APPEND static_needs ${name})
+  endif()
+endforeach()
+list(APPEND static_needs pthread m)
+list(TRANSFORM static_needs PREPEND "-l" OUTPUT_VARIABLE static_flags)
+string(REPLACE ";" " " static_flags "${static_flags}")
 set(static_library ${CMAKE_BINARY_DIR}/libtern.a)
 add_custom_command(OUTPUT ${static_library}
-  COMMAND ${CMAKE_LINKER} -r --whole-archive $<TARGET_FILE:tern_core> -o tern_whole.o
+  COMMAND ${CMAKE_LINKER} -r --wrap=stdin --whole-archive $<TARGET_FILE:tern_core> --no-whole-archive ${inside} -o tern_whole.o
   COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=tern_* tern_whole.o tern.o
   COMMAND ${CMAKE_COMMAND} -E rm -f ${static_library}
   COMMAND ${CMAKE_AR} rcs ${static_library} tern.o
-  DEPENDS tern_core WORKING_DIRECTORY ${CMAKE_BINARY_DIR} VERBATIM)
+  DEPENDS tern_core ${link_objects} WORKING_DIRECTORY ${CMAKE_BINARY_DIR} COMMAND_EXPAND_LISTS VERBATIM)
 add_custom_target(tern_static ALL DEPENDS ${static_library})
 
 # Package files find the rest from where they lie: a tree may be moved.
@@ -73,6 +95,4 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
-# For static linking alone.
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libyaml-dev, libpcre2-dev, libutf8proc-dev, libjansson-dev")
 include(CPack)

@@ -7,7 +7,7 @@ import os
 import sys
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_size_t, c_uint, c_uint64, c_void_p
 
-tern = ctypes.CDLL(os.environ.get("TERN_LIBRARY", "libtern.so.0"))
+tern = ctypes.CDLL(os.environ.get("TERN_LIBRARY", "libtern.so.0.1"))
 
 class Error(ctypes.Structure):
     _fields_ = [("code", c_int), ("message", ctypes.c_char * 512)]

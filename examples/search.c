@@ -22,10 +22,12 @@ static tern_status embed(tern_session *session, const tern_model *model, const c
                          float **vector, uint32_t *width, tern_error *err) {
     int32_t *ids;
     size_t n_ids, n_vectors;
+    tern_session_info info;
     *vector = NULL;
     tern_status status = tern_tokenize(model, text, n, TERN_TOKENIZE_BOS, &ids, &n_ids, err);
     if (status != TERN_OK) return status;
-    if (n_ids > tern_session_n_ctx(session)) n_ids = tern_session_n_ctx(session);
+    tern_session_info_get(session, &info);
+    if (n_ids > info.n_ctx) n_ids = info.n_ctx;
     status = tern_embed_tokens(session, ids, n_ids, NULL, vector, &n_vectors, width, err);
     tern_free(ids);
     return status;

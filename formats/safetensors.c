@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "file.h"
 #include "json.h"
@@ -131,11 +130,14 @@ static tn_status open_dir(tn_checkpoint *c, const char *dir, tn_error *err) {
     static const char *const single[] = {SINGLE_NAME};
     const char *index = join(c, dir, INDEX_NAME), *one = join(c, dir, SINGLE_NAME);
     if (!index || !one) return no_memory(dir, err);
-    if (access(index, F_OK) == 0) return open_index(c, dir, index, err);
-    if (access(one, F_OK) != 0)
+    bool has_index, has_one;
+    tn_status s = tn_fmap_exists(index, &has_index, err);
+    if (s || has_index) return s ? s : open_index(c, dir, index, err);
+    if ((s = tn_fmap_exists(one, &has_one, err))) return s;
+    if (!has_one)
         return tn_fail(err, TN_ERR_IO, TN_ST_WHAT, dir,
                        "neither " SINGLE_NAME " nor " INDEX_NAME " is there");
-    tn_status s = read_shards(c, dir, single, 1, err);
+    s = read_shards(c, dir, single, 1, err);
     return s ? s : build_names(c, dir, err);
 }
 
@@ -149,6 +151,34 @@ tn_status tn_checkpoint_open(const char *dir, tn_checkpoint **out, tn_error *err
     else
         *out = c;
     return s;
+}
+
+static tn_status add_shard(tn_checkpoint *c, const char *dir, tn_error *err) {
+    tn_st_shard *shards = tn_arena_alloc(&c->arena, c->n_shards + 1, sizeof *shards);
+    const char *path = join(c, dir, SINGLE_NAME);
+    if (!shards || !path) return no_memory(dir, err);
+    memcpy(shards, c->shards, c->n_shards * sizeof *shards);
+    shards[c->n_shards].path = path;
+    c->shards = shards;
+    return tn_st_read_shard(c, c->n_shards++, err);
+}
+
+static tn_status put_before(tn_checkpoint *c, const char *prefix, tn_str *name) {
+    const size_t n = strlen(prefix);
+    char *longer = tn_arena_alloc(&c->arena, n + (size_t)name->len + 1, 1);
+    if (!longer) return TN_ERR_MEMORY;
+    memcpy(longer, prefix, n);
+    memcpy(longer + n, name->ptr, (size_t)name->len);
+    *name = (tn_str){longer, n + name->len};
+    return TN_OK;
+}
+
+tn_status tn_checkpoint_add(tn_checkpoint *c, const char *dir, const char *prefix, tn_error *err) {
+    const uint64_t first = c->n_tensors;
+    tn_status s = add_shard(c, dir, err);
+    for (uint64_t i = first; !s && i < c->n_tensors; i++)
+        if (put_before(c, prefix, &c->tensors[i].name)) s = no_memory(dir, err);
+    return s ? s : build_names(c, dir, err);
 }
 
 void tn_checkpoint_close(tn_checkpoint *c) {

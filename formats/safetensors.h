@@ -50,6 +50,8 @@ typedef struct tn_checkpoint tn_checkpoint;
 
 /* Maps all files of the directory. On failure *out is NULL. */
 tn_status tn_checkpoint_open(const char *dir, tn_checkpoint **out, tn_error *err);
+/* Joins the model.safetensors of another directory, whose tensors then are called `prefix` and their name. */
+tn_status tn_checkpoint_add(tn_checkpoint *checkpoint, const char *dir, const char *prefix, tn_error *err);
 void tn_checkpoint_close(tn_checkpoint *checkpoint); /* NULL is fine */
 
 uint64_t tn_checkpoint_n_tensors(const tn_checkpoint *checkpoint);

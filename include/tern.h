@@ -10,7 +10,8 @@
  *   or keeps global state, but for the table of kernels, filled once.
  *   NULL for a handle, an out parameter or a text that such a function needs is TERN_ERR_ARG. The others need theirs.
  *   Options are structs whose first member is their size: fill one with its ..._defaults function, then set what
- *   you want. NULL means the defaults.
+ *   you want. NULL means the defaults. So they can grow; one that no ..._defaults function filled is TERN_ERR_ARG.
+ *   Structs that functions fill have no size: they stay as they are as long as the library's soname does.
  *   Text is UTF-8 with an explicit length; bytes of any value are accepted.
  *   Logits depend on the model file and the tokens before them, and on nothing else. */
 #ifndef TERN_H
@@ -137,17 +138,17 @@ typedef struct tern_model_info {
     uint32_t n_vocab;     /* 0 without a vocabulary */
     uint32_t n_ctx_train; /* longest sequence the model was made for; 0 unless opened whole, as the rest */
     uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim;
-    const char *tokenizer; /* "gpt2/smollm" */
-    bool encoder;          /* every token sees the whole text, which is computed at once */
-    tern_pooling pooling;  /* how tern_embed makes one vector of a text unless told otherwise */
+    const char *tokenizer;          /* "gpt2/smollm" */
+    bool encoder;                   /* every token sees the whole text, which is computed at once */
+    uint64_t n_metadata, n_tensors; /* entries of the file, for tern_model_metadata and tern_model_tensor */
+    tern_pooling pooling;           /* how tern_embed makes one vector of a text unless told otherwise */
 } tern_model_info;
 
 TERN_API void tern_model_info_get(const tern_model *model, tern_model_info *info);
 
-/* Metadata entry i < tern_model_n_metadata: key, type name ("u32", "string[3]") and its value as text, arrays
+/* Metadata entry i < n_metadata of tern_model_info: key, type name ("u32", "string[3]") and its value as text, arrays
  * cut to their first max_items elements. `value` is written to buffer (NUL-terminated, escaped, cut to cap bytes);
  * returns false past the end. */
-TERN_API uint64_t tern_model_n_metadata(const tern_model *model);
 TERN_API bool tern_model_metadata(const tern_model *model, uint64_t i, uint64_t max_items, char *key,
                                   size_t key_cap, char *type, size_t type_cap, char *value, size_t value_cap);
 /* Element `item` of entry i for programs, not escaped: a number in decimal, "true" or "false", or a string's own bytes.
@@ -165,7 +166,7 @@ typedef struct tern_tensor_info {
     bool computable; /* this version has kernels for the type */
 } tern_tensor_info;
 
-TERN_API uint64_t tern_model_n_tensors(const tern_model *model);
+/* Tensor i, in the file's order; false past the end. */
 TERN_API bool tern_model_tensor(const tern_model *model, uint64_t i, tern_tensor_info *info);
 
 /* Copies untrusted bytes with bad UTF-8, control characters and those that change the order of text (bidirectional overrides and
@@ -261,7 +262,7 @@ typedef struct tern_session_options {
     bool
         embeddings; /* instead of logits keep the rows that they are made of, for tern_embed; n_outputs is then n_batch.
                      * Most encoders have nothing else. The batch of an encoder is the whole context. */
-    /* NULL, or the host's own threads instead of the session's: runs task(arg, i) for each i < n (n is tern_session_n_threads) and returns
+    /* NULL, or the host's own threads instead of the session's: runs task(arg, i) for each i < n (n is n_threads of tern_session_info) and returns
      * when all are done. All n must run at the same time, since they wait for each other; one may be the caller's. Called once a
      * batch, by the thread that evaluates. */
     void (*parallel)(void *parallel_user, uint32_t n, void (*task)(void *arg, uint32_t i), void *arg);
@@ -287,16 +288,21 @@ TERN_API tern_status tern_session_new(const tern_model *model, const tern_sessio
 TERN_API void tern_session_free(tern_session *session); /* NULL is fine */
 
 /* A session with the same options that stands where this one does, with the same tokens and logits, for many answers to one prompt.
- * It takes microseconds and a few KiB: what is computed stays shared, as blocks of 64 positions, until one of the two overwrites it;
+ * It takes microseconds and 4 bytes a token: what is computed stays shared, as blocks of 64 positions, until one of the two overwrites it;
  * threads and scratch come with the fork's first evaluation, which may therefore fail with TERN_ERR_MEMORY or TERN_ERR_IO. The two go
  * on, are forked and are freed in any order, each with the bits of a session that was computed alone. Threads may fork one session at
  * the same time, as long as none uses it otherwise. Guesses of a generator that still lives are forked too: free it before. */
 TERN_API tern_status tern_session_fork(const tern_session *session, tern_session **out, tern_error *err);
 
-TERN_API uint32_t tern_session_n_ctx(const tern_session *session);
-TERN_API uint32_t tern_session_n_threads(const tern_session *session);
-TERN_API const char *tern_session_isa(const tern_session *session);   /* "avx2" */
-TERN_API uint32_t tern_session_position(const tern_session *session); /* tokens so far */
+typedef struct tern_session_info {
+    uint32_t n_ctx, position; /* positions of the context; of them, those that hold a token */
+    const int32_t *tokens;    /* of these positions, owned by the session until its next call */
+    uint32_t n_threads;
+    uint32_t n_barriers; /* meetings of the threads between steps, in all evals so far, modulo 2^32 */
+    const char *isa;     /* "avx2": the instruction set of its kernels */
+} tern_session_info;
+
+TERN_API void tern_session_info_get(const tern_session *session, tern_session_info *info);
 
 /* Appends n tokens (n >= 1). Keeps the logits of the last n_outputs of them; n_outputs <= the session's n_outputs
  * and <= n. On failure or cancellation the position is where the last whole batch ended, or 0 where the tokens before had to be
@@ -313,15 +319,9 @@ TERN_API tern_status tern_session_eval(tern_session *session, const int32_t *ids
 TERN_API void tern_session_cancel(tern_session *session);
 TERN_API void tern_session_resume(tern_session *session);
 
-/* n_vocab logits of output row i of the last eval, owned by the session until its next call; NULL if there is no
- * such row, or the session keeps embeddings. */
-TERN_API const float *tern_session_logits(const tern_session *session, uint32_t i);
-
-/* The same for logits and embeddings alike, with their number in *width. */
+/* Output row i of the last eval, owned by the session until its next call: n_vocab logits, or n_embd floats of a session that keeps
+ * embeddings. NULL if there is no such row. *width, unless NULL, is the number of floats. */
 TERN_API const float *tern_session_row(const tern_session *session, uint32_t i, uint32_t *width);
-
-/* The tokens so far, owned by the session until its next call. */
-TERN_API const int32_t *tern_session_tokens(const tern_session *session);
 
 /* Makes the session hold exactly these n >= 1 tokens and the logits of the last n_outputs: what it holds already of their
  * beginning is kept, the rest evaluated. *reused, unless NULL, is how many tokens were kept; fewer than are in common where a
@@ -391,9 +391,6 @@ typedef struct tern_step_info {
 
 /* Step i, in order; false past the end. */
 TERN_API bool tern_session_step(const tern_session *session, uint32_t i, tern_step_info *info);
-
-/* Meetings of the threads between steps, in all evals so far, modulo 2^32; 0 with one thread. */
-TERN_API uint32_t tern_session_n_barriers(const tern_session *session);
 
 typedef struct tern_machine {
     char cpu[128];         /* name of the processor; all texts are safe to print */
@@ -496,7 +493,7 @@ typedef struct tern_generator_options {
     size_t n_grammar;
     const char *json_schema; /* the same by a JSON schema, n_json_schema bytes; NULL if there is a grammar */
     size_t n_json_schema;
-    bool want_logprobs;  /* see tern_generator_logprobs */
+    bool want_logprobs;  /* see tern_generated */
     uint32_t n_logprobs; /* tokens beside the one made */
     /* Tokens are guessed from what stood in the text before, evaluated several at once and kept where the sampler picks the same:
      * the text does not change, it comes faster where it repeats itself. As far ahead as the session keeps rows of logits
@@ -525,6 +522,11 @@ TERN_API void tern_generator_free(tern_generator *generator); /* NULL is fine */
 TERN_API tern_status tern_generator_next(tern_generator *generator, const char **text, size_t *n,
                                          tern_stop_reason *stop, tern_error *err);
 
+typedef struct tern_logprob {
+    int32_t token;
+    float logprob; /* natural logarithm of the probability by the logits alone: before chain and grammar */
+} tern_logprob;
+
 /* What came of a generation so far. The first token needs no evaluation, for the prompt's was done before: the speed of the others is
  * (n_tokens - 1) / (seconds - first_s). */
 typedef struct tern_generated {
@@ -532,24 +534,18 @@ typedef struct tern_generated {
     uint64_t n_tokens;
     uint64_t n_guessed, n_right; /* tokens evaluated as guesses; those of them that became text */
     double first_s, seconds;     /* in the call that made the first token; in all calls */
+    int32_t token;               /* the last one made; -1 before the first */
+    /* Of that token, in element 0, then of the n_logprobs of the options likeliest, best first: n_logprobs in all, owned by the
+     * generator until its next call. NULL and 0 before the first token, or if they were not asked for. */
+    const tern_logprob *logprobs;
+    size_t n_logprobs;
 } tern_generated;
 
 TERN_API void tern_generator_result(const tern_generator *generator, tern_generated *result);
 
-/* The last token made; -1 before the first. */
-TERN_API int32_t tern_generator_token(const tern_generator *generator);
-
 /* The stages in force with their values, as text: "top-k 40; top-p 0.95; temperature 0.8; draw". Cut to cap bytes. */
 TERN_API void tern_generator_describe(const tern_generator *generator, char *dst, size_t cap);
 
-typedef struct tern_logprob {
-    int32_t token;
-    float logprob; /* natural logarithm of the probability by the logits alone: before chain and grammar */
-} tern_logprob;
-
-/* Of the token just made, in element 0, then of the n_logprobs likeliest, best first: *n of them, owned by the generator until
- * its next call. NULL and 0 before the first token, or if they were not asked for. */
-TERN_API const tern_logprob *tern_generator_logprobs(const tern_generator *generator, size_t *n);
 /* ---- Chat ------------------------------------------------------------------------------------------------ */
 
 /* A conversation over a session: its messages, and which of them the model sees. What the session holds already of a prompt is not

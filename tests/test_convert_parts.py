@@ -1,5 +1,5 @@
 """tern convert, the parts that tests/test_convert.py does not reach without llama.cpp's converter: which pre-tokenizer a
-tokenizer.json has, SentencePiece in both its forms, special tokens, chat templates, sampling defaults, 8-bit weights, names."""
+tokenizer.json has, SentencePiece in both its forms, special tokens, chat templates, sampling defaults, 8-bit weights, MXFP4, names."""
 
 import json
 import pathlib
@@ -199,12 +199,61 @@ def test_pooling(folder):
     check("'Dense' is not converted" in said and "Normalize" not in said, f"a module that has no place: {said}")
     keys, said = convert(checkpoint.write(folder, files={"modules.json": None}))
     check(keys and "bert.pooling_type" not in keys, f"without pooling: {said if not keys else 'has one'}")
-    for what, said in (
-        ("max", found({"pooling_mode_max_tokens": True})),
-        ("two", found({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True})),
-        ("outside", found({"pooling_mode": "cls"}, modules=modules("../other"))),
+    for what, words, said in (
+        ("max", "one alone", found({"pooling_mode_max_tokens": True})),
+        ("two", "one alone", found({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True})),
+        ("outside", "leads out of the checkpoint", found({"pooling_mode": "cls"}, modules=modules("../other"))),
     ):
-        check("pooling" in str(said) and "error" in str(said), f"pooling: {what}: {said}")
+        check(words in str(said), f"pooling: {what}: {said}")
+
+
+def test_dense(folder):
+    """EmbeddingGemma's two products behind the pooling: vectors of the file are theirs, of numpy, of the vectors without them."""
+    case = next(case for case in checkpoints.cases() if case.name == "gemma-embedding")
+    gemma, out = checkpoints.Checkpoint.of(case), folder.parent / "out.gguf"
+    width, inner = gemma.config["hidden_size"], 96
+    kinds = ["Transformer", "Pooling", "Dense", "Dense", "Normalize"]
+    places = ["", "1_Pooling", "2_Dense", "3_Dense", "4_Normalize"]
+    listed = [{"path": place, "type": f"sentence_transformers.models.{kind}"} for place, kind in zip(places, kinds)]
+    weights = {"2_Dense": tiny.random_normal("2", (inner, width)), "3_Dense": tiny.random_normal("3", (width, inner))}
+
+    def write(modules=listed, activation="torch.nn.modules.linear.Identity", tensors=weights):
+        gemma.write(folder, files={"modules.json": modules})
+        (folder / "1_Pooling").mkdir(exist_ok=True)
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
+        for name, array in tensors.items():
+            (folder / name).mkdir(exist_ok=True)
+            config = {"in_features": array.shape[1], "out_features": array.shape[0], "bias": False, "activation_function": activation}
+            (folder / name / "config.json").write_text(json.dumps(config))
+            (folder / name / "model.safetensors").write_bytes(checkpoints.safetensors({"linear.weight": (array, "F32")}))
+        return folder
+
+    def vector():
+        command = [tiny.tern(), "embed", "-m", out, "-p", "in the sea the rain", "--no-normalize", "--json"]
+        return np.array(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["embeddings"][0])
+
+    keys, said = convert(write(modules=listed[:2]), "--type", "f32")
+    check(keys, f"without products: {said if not keys else ''}")
+    plain = vector()
+    keys, said = convert(write(), "--type", "f32")
+    check(keys, f"with products: {said if not keys else ''}")
+    expected = weights["3_Dense"].astype(float) @ (weights["2_Dense"].astype(float) @ plain)
+    difference = np.abs(vector() - expected).max() / np.abs(expected).max()
+    check(difference < 1e-5, f"products: {difference:.1e} off")
+    check(keys["gemma-embedding.dense_2_feat_out"] == keys["gemma-embedding.dense_3_feat_in"] == inner, "their widths")
+    for what, words, bad in (
+        ("another activation", "activation_function", {"activation": "torch.nn.modules.activation.Tanh"}),
+        ("another width", "expected shape", {"tensors": weights | {"3_Dense": weights["3_Dense"][:-1]}}),
+        ("a folder outside", "leads out", {"modules": listed[:2] + [listed[2] | {"path": "../2_Dense"}]}),
+        ("no such folder", "there is no nowhere/config.json", {"modules": listed[:2] + [listed[2] | {"path": "nowhere"}]}),
+    ):
+        keys, said = convert(write(**bad))
+        check(not keys and words in said, f"{what}: {said if not keys else 'accepted'}")
+    for name in ("2_Dense/model.safetensors", "2_Dense/config.json"):
+        before = (write() / name).read_bytes()
+        done = subprocess.run([tiny.tern(), "convert", folder, folder / name], capture_output=True, text=True)
+        check(done.returncode == 1 and "is a file of the checkpoint" in done.stderr, f"written over {name}: {done.stderr}")
+        check((folder / name).read_bytes() == before, f"{name} has changed")
 
 
 # ---- Special tokens, templates, sampling ----------------------------------------------------------------------------
@@ -311,6 +360,67 @@ def test_8_bits(folder):
     config = {"quantization_config": {"quant_method": "fp8", "weight_block_size": list(block)}}
     keys, said = convert(CHECKPOINT.write(folder, config=config, tensors=wrong))
     check(not keys and "_scale_inv" in said, f"scales of another shape: {said if not keys else 'accepted'}")
+
+
+# ---- 4-bit weights --------------------------------------------------------------------------------------------------
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], "f4")
+
+
+def random_mxfp4(name, shape):
+    """(codes, scales, weights) of rows of the shape: OCP Microscaling 1.0, the first weight of two in the low half of a byte."""
+    halves = (tiny.random_ints(name, int(np.prod(shape))) & np.uint64(15)).astype(np.uint8).reshape(shape)
+    grid = (*shape[:-1], shape[-1] // 32)
+    scales = (118 + tiny.random_ints(name + "scales", int(np.prod(grid))) % np.uint64(8)).astype(np.uint8).reshape(grid)
+    weights = E2M1[halves] * np.repeat(2.0 ** (scales.astype("f4") - 127), 32, axis=-1)
+    return (halves[..., ::2] | halves[..., 1::2] << 4).reshape(*grid, 16), scales, weights.astype("f4")
+
+
+def test_mxfp4(folder):
+    """gpt-oss as published: the same model as one of floats with those weights; kept as it is by --type auto."""
+    gpt = checkpoints.Checkpoint.of(next(case for case in checkpoints.cases() if case.name == "gpt-oss"))
+    config = {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}}
+    packed, plain = {}, {}
+    for name, array in gpt.tensors.items():
+        if not name.endswith("experts.gate_up_proj") and not name.endswith("experts.down_proj"):
+            packed[name] = plain[name] = (array, "F32")
+            continue
+        codes, scales, weights = random_mxfp4(name, array.swapaxes(1, 2).shape)
+        packed |= {name + "_blocks": (codes, "U8"), name + "_scales": (scales, "U8")}
+        plain[name] = (weights.swapaxes(1, 2), "F32")
+    keys, expected = convert(gpt.write(folder, tensors=plain), "--type", "f32")
+    check(keys, f"floats: {expected if not keys else ''}")
+    gpt.write(folder, config=config, tensors=packed)
+    keys, found = convert(folder, "--type", "f32")
+    check(keys, f"MXFP4 to F32: {found if not keys else ''}")
+    for name in expected if keys else ():
+        check(np.array_equal(found[name][0], expected[name][0]), f"MXFP4 to F32: {name}")
+    keys, found = convert(folder)
+    check(keys and keys["general.file_type"] == 38, f"MXFP4 kept: {found if not keys else keys['general.file_type']}")
+    experts = [name for name in found if name.endswith("exps.weight")] if keys else []
+    check(len(experts) == 3 * 4, f"experts {experts}")
+    for name in experts:
+        data, kind = found[name]
+        same = kind == "MXFP4" and np.array_equal(gguf.quants.dequantize(data, gguf.GGMLQuantizationType.MXFP4), expected[name][0])
+        check(same, f"MXFP4 kept: {name} of type {kind}")
+
+    blocks = next(name for name in packed if name.endswith("down_proj_blocks"))
+    scales = blocks.replace("_blocks", "_scales")
+    codes, powers = packed[blocks][0], packed[scales][0].copy()
+    powers.flat[-1] = 255
+    bad = {
+        "a scale that is none": ({scales: (powers, "U8")}, "no finite number"),
+        "scales of another shape": ({scales: (powers[..., :-1], "U8")}, "not those of blocks of 16 bytes"),
+        "scales of floats": ({scales: (powers, "F8_E8M0")}, "not those of blocks of 16 bytes"),
+        "blocks of 8 bytes": ({blocks: (codes[..., :8], "U8")}, "not those of blocks of 16 bytes"),
+        "a row too few": ({blocks: (codes[:, :-1], "U8"), scales: (powers[:, :-1], "U8")}, "expected shape"),
+        "no scales": ({scales: None}, "_scales' is missing"),
+    }
+    for what, (change, words) in bad.items():
+        gpt.write(folder, config=config, tensors={name: value for name, value in (packed | change).items() if value})
+        for kind in ("auto", "f16"):
+            keys, said = convert(folder, "--type", kind)
+            check(not keys and words in said, f"{what}, {kind}: {said if not keys else 'accepted'}")
 
 
 # ---- Names ----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ nothing to look at.
 * #include lines follow the layers; a library's header stays in the part that the library was chosen for.
 * Only src/model and models name an architecture.
 * The library never ends the process, and has no mutable variable outside functions.
+* The library reads and writes numbers as the C locale does, whatever the host's is.
 * Kernel files have no conditional compilation.
 * In the library for x86-64 only what is named for an instruction set holds its instructions; all else runs on any such processor.
 * Every header compiles alone as C11, the public one as C++17 too. A kernel header that is written once for several
@@ -197,6 +198,22 @@ def check_never_ends(root):
     return failures
 
 
+def check_locale(root):
+    """What depends on the host's locale is in one file, which replaces it."""
+    failures = []
+    for path, text in sources(root, LIBRARY_PARTS):
+        if path == "src/base/c_locale.c":
+            continue
+        code = without_comments(text)
+        for line, match in lines_with(code, r"\b(strto(d|f|ld)|atof|strftime|setlocale|wcs\w+|mbs?to\w+)\s*\("):
+            failures.append(f"{path}:{line}: {match.group(1)}() is as the host's locale wants it")
+        for match in re.finditer(r"\b(v?(?:s|sn|f|as|d)?printf)\s*\(([^;]*);", code):
+            if re.search(r'"[^"]*%[-+ #0-9.*]*[aefgAEFG]', match.group(2).replace("%%", "")):
+                line = code.count("\n", 0, match.start()) + 1
+                failures.append(f"{path}:{line}: {match.group(1)}() of a number with a point")
+    return failures
+
+
 def check_kernel_conditionals(root):
     failures = []
     for path, text in sources(root, ("kernels",)):
@@ -355,6 +372,9 @@ class Tree(unittest.TestCase):
     def test_library_never_ends_the_process(self):
         self.expect_none(check_never_ends(ROOT))
 
+    def test_library_asks_no_locale(self):
+        self.expect_none(check_locale(ROOT))
+
     def test_kernel_files_have_no_conditional_compilation(self):
         self.expect_none(check_kernel_conditionals(ROOT))
 
@@ -474,6 +494,18 @@ class SelfTest(unittest.TestCase):
             with self.subTest(text=text):
                 self.write("formats/a.c", text)
                 self.expect(check_never_ends(self.root), *parts)
+
+    def test_locales(self):
+        for text, parts in (
+            ('/* strtod(a) */ int n = tn_snprintf(a, 9, "%g", 1.0) + tn_strtod(a, 0);', ()),
+            ('int n = snprintf(a, 9, "%d %%g", 1) + printf("%s", b);', ()),
+            ("double n =\n strtod (a, 0);", ("formats/a.c:2", "strtod")),
+            ('int n = snprintf(a, 9,\n "%d %-*.3g", 1, 2, 3.0);', ("formats/a.c:1", "snprintf")),
+            ('int n = fprintf(f, "%5.1f", 1.0);', ("fprintf",)),
+        ):
+            with self.subTest(text=text):
+                self.write("formats/a.c", text)
+                self.expect(check_locale(self.root), *parts)
 
     def test_kernel_conditionals(self):
         guarded = "/* A */\n#ifndef TN_A_H\n#define TN_A_H\n#define TN_B 1\n%sint a(void);\n#endif\n"

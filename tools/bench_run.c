@@ -42,7 +42,9 @@ static void count_work(const tern_session *session, uint32_t depth, uint32_t n, 
 
 /* Leaves exactly `depth` tokens in the session. */
 static tern_status set_depth(const tn_bench *b, tern_session *session, uint32_t depth, tern_error *err) {
-    uint32_t position = tern_session_position(session);
+    tern_session_info now;
+    tern_session_info_get(session, &now);
+    uint32_t position = now.position;
     if (position > depth) {
         const tern_status status = tern_session_truncate(session, depth, &position, err);
         if (status != TERN_OK) return status;
@@ -119,11 +121,13 @@ static tern_status measure_test(tn_bench *b, tern_session *session, tn_bench_res
     for (uint32_t i = 0; i < r->n_runs && status == TERN_OK; i++) {
         tn_progress_show(what, n_done + i, n_total);
         status = set_depth(b, session, r->depth, err);
-        const uint32_t before = tern_session_n_barriers(session);
+        tern_session_info before, after;
+        tern_session_info_get(session, &before);
         if (status == TERN_OK)
             status = time_run(b, session, r, r->n_tokens,
                               r->decode ? b->samples + (size_t)i * r->n_tokens : NULL, &runs[i], err);
-        n_barriers += tern_session_n_barriers(session) - before;
+        tern_session_info_get(session, &after);
+        n_barriers += after.n_barriers - before.n_barriers;
     }
     tn_progress_clear();
     if (status != TERN_OK) return status;
@@ -205,7 +209,9 @@ static tern_status run_session(tn_bench *b, uint32_t kv, uint32_t n_threads, uin
     o.pin = b->grid.pin;
     tern_status status = tn_cli_session_new(b->model, &o, &session, err);
     if (status != TERN_OK) return status;
-    tn_bench_result common = {.kv = kv, .n_batch = n_batch, .n_threads = tern_session_n_threads(session)};
+    tern_session_info info;
+    tern_session_info_get(session, &info);
+    tn_bench_result common = {.kv = kv, .n_batch = n_batch, .n_threads = info.n_threads};
     if (speed->read_bytes_per_s <= 0) {
         const uint64_t bytes = weight_bytes(session);
         status = tern_measure_machine(common.n_threads, bytes < max_buffer_bytes ? bytes : max_buffer_bytes,
@@ -213,7 +219,7 @@ static tern_status run_session(tn_bench *b, uint32_t kv, uint32_t n_threads, uin
     }
     common.machine = *speed;
     common.peak_bytes = reset_peak_memory() ? 1 : 0;
-    snprintf(b->isa, sizeof b->isa, "%s", tern_session_isa(session));
+    snprintf(b->isa, sizeof b->isa, "%s", info.isa);
     if (b->options->verbose && b->n_results == 0) tn_bench_print_steps(b, session);
     if (status == TERN_OK) status = run_tests(b, session, common, err);
     tn_cli_session_free(session);

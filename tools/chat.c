@@ -123,10 +123,12 @@ static void close_all(tn_chat *chat) {
 
 static void greet(const tn_chat *chat) {
     tern_model_info info;
+    tern_session_info session;
     tern_model_info_get(chat->model, &info);
+    tern_session_info_get(chat->session, &session);
     if (!tn_input_is_interactive(chat->input)) return;
     tn_chat_note(chat, "%s, context %u; /help, Ctrl-D leaves", *info.name ? info.name : "a model",
-                 (unsigned)tern_session_n_ctx(chat->session));
+                 (unsigned)session.n_ctx);
     if (chat->options->sandbox) {
         char text[400];
         tn_chat_note(chat, "in a sandbox: %s", tn_sandbox_describe(chat->options, text, sizeof text));
@@ -141,8 +143,9 @@ static int say(tn_chat *chat, const char *text, size_t n) {
 /* How full the context is stands where one types. */
 static tn_input_result next_text(tn_chat *chat, const char **text, size_t *n) {
     char prompt[16];
-    snprintf(prompt, sizeof prompt, "%.0f%%> ",
-             100.0 * tern_session_position(chat->session) / tern_session_n_ctx(chat->session));
+    tern_session_info session;
+    tern_session_info_get(chat->session, &session);
+    snprintf(prompt, sizeof prompt, "%.0f%%> ", 100.0 * session.position / session.n_ctx);
     tn_input_result result = tn_input_read(chat->input, prompt, NULL, text, n);
     while (result == TN_INPUT_INTERRUPTED && tn_input_is_interactive(chat->input)) {
         tn_cli_forget_interrupt();

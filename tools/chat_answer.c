@@ -187,13 +187,15 @@ static void end_generator(answer *a) {
 
 /* Makes room for an answer that has filled the context: the prompt without its oldest turns, and the answer so far. */
 static int make_room(answer *a) {
-    const tern_session *session = a->chat->session;
-    const size_t position = tern_session_position(session);
-    const size_t start = a->prompt.n_ids - a->n_begun, n = position - start + 1;
+    tern_session_info session;
+    tern_generated made;
+    tern_session_info_get(a->chat->session, &session);
+    tern_generator_result(a->generator, &made);
+    const size_t start = a->prompt.n_ids - a->n_begun, n = session.position - start + 1;
     int32_t *begun = malloc(n * sizeof *begun);
     if (!begun) return tn_cli_fail("cannot chat: out of memory");
-    memcpy(begun, tern_session_tokens(session) + start, (n - 1) * sizeof *begun);
-    begun[n - 1] = tern_generator_token(a->generator); /* for which there was no room */
+    memcpy(begun, session.tokens + start, (n - 1) * sizeof *begun);
+    begun[n - 1] = made.token; /* for which there was no room */
     end_generator(a);
     const int exit_code = read_prompt(a, begun, n);
     free(begun);
@@ -215,13 +217,14 @@ static int answer_all(answer *a) {
 
 static void show_status(const answer *a) {
     const uint64_t n = a->n_tokens;
-    const uint32_t position = tern_session_position(a->chat->session);
-    const uint32_t n_ctx = tern_session_n_ctx(a->chat->session);
+    tern_session_info session;
+    tern_session_info_get(a->chat->session, &session);
     const double seconds = a->end - a->first_s;
     char speed[48] = "";
     if (n > 1 && seconds > 0) snprintf(speed, sizeof speed, ", %.1f a second", (double)(n - 1) / seconds);
     tn_chat_note(a->chat, "%" PRIu64 " tokens%s; context %" PRIu32 " of %" PRIu32 ", %.0f %%%s", n, speed,
-                 position, n_ctx, 100.0 * position / n_ctx, a->interrupted ? "; stopped" : "");
+                 session.position, session.n_ctx, 100.0 * session.position / session.n_ctx,
+                 a->interrupted ? "; stopped" : "");
     if (a->stop == TERN_STOP_FULL) tn_chat_note(a->chat, "the context is full: the answer is cut short");
     if (a->stop == TERN_STOP_LIMIT) tn_chat_note(a->chat, "the answer is cut after %" PRIu64 " tokens", n);
 }

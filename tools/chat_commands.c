@@ -148,12 +148,13 @@ static double per_second(uint64_t n, double seconds) {
 
 static int stats(tn_chat *chat, const char *argument) {
     const tn_chat_totals *t = &chat->totals;
-    const uint32_t position = tern_session_position(chat->session), n_ctx = tern_session_n_ctx(chat->session);
+    tern_session_info session;
+    tern_session_info_get(chat->session, &session);
     char memory[24];
     (void)argument;
     fprintf(stderr, "  %-16s %zu\n", "messages", tern_chat_n_messages(chat->chat));
-    fprintf(stderr, "  %-16s %" PRIu32 " of %" PRIu32 " tokens, %.0f %%\n", "context", position, n_ctx,
-            100.0 * position / n_ctx);
+    fprintf(stderr, "  %-16s %" PRIu32 " of %" PRIu32 " tokens, %.0f %%\n", "context", session.position,
+            session.n_ctx, 100.0 * session.position / session.n_ctx);
     fprintf(stderr, "  %-16s %" PRIu64 " tokens, %.1f a second; %" PRIu64 " were there already\n", "read",
             t->n_prompt, per_second(t->n_prompt, t->prompt_s), t->n_reused);
     fprintf(stderr, "  %-16s %" PRIu64 " answers, %" PRIu64 " tokens, %.1f a second\n", "said", t->n_answers,

@@ -69,10 +69,12 @@ int tn_eval_rows(tn_eval *e, const int32_t *ids, size_t *n_kept, size_t first, s
         const uint32_t rows = n - t < e->n_rows ? (uint32_t)(n - t) : e->n_rows;
         failed = evaluate(e, ids + t - 1, rows, rows);
         for (uint32_t row = 0; row < rows && !failed; row++)
-            failed = fn(user, tern_session_logits(e->session, row), ids[t + row]);
+            failed = fn(user, tern_session_row(e->session, row, NULL), ids[t + row]);
         t += rows;
     }
-    *n_kept = tern_session_position(e->session);
+    tern_session_info session;
+    tern_session_info_get(e->session, &session);
+    *n_kept = session.position;
     return failed;
 }
 

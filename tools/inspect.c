@@ -163,7 +163,9 @@ static void print_plans(const tn_inspection *in) {
 static void print_metadata(const tn_inspection *in) {
     enum { SHOWN_ITEMS = 4 };
     char key[256], type[64], value[121];
-    printf("\nmetadata (%" PRIu64 ")\n", tern_model_n_metadata(in->file));
+    tern_model_info info;
+    tern_model_info_get(in->file, &info);
+    printf("\nmetadata (%" PRIu64 ")\n", info.n_metadata);
     for (uint64_t i = 0; tern_model_metadata(in->file, i, SHOWN_ITEMS, key, sizeof key, type, sizeof type,
                                              value, sizeof value);
          i++) {
@@ -173,7 +175,9 @@ static void print_metadata(const tn_inspection *in) {
 
 static void print_tensors(const tn_inspection *in) {
     tern_tensor_info tensor;
-    printf("\ntensors (%" PRIu64 ")\n", tern_model_n_tensors(in->file));
+    tern_model_info info;
+    tern_model_info_get(in->file, &info);
+    printf("\ntensors (%" PRIu64 ")\n", info.n_tensors);
     for (uint64_t i = 0; tern_model_tensor(in->file, i, &tensor); i++) {
         char safe[512], bytes[24], dims[96];
         int n = 0;

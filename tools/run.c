@@ -103,10 +103,11 @@ static int save_state(const tn_run *run) {
 }
 
 static int prefill(tn_run *run) {
-    const uint32_t n_ctx = tern_session_n_ctx(run->session);
-    if (run->n_ids > n_ctx) {
+    tern_session_info session;
+    tern_session_info_get(run->session, &session);
+    if (run->n_ids > session.n_ctx) {
         return tn_cli_fail("prompt too long: %s: %zu tokens, and the context holds %" PRIu32 " (-c sets it)",
-                           run->options->file ? run->options->file : "-p", run->n_ids, n_ctx);
+                           run->options->file ? run->options->file : "-p", run->n_ids, session.n_ctx);
     }
     run->prefill_start = tn_seconds();
     tern_error err;
@@ -190,8 +191,7 @@ static void print_rate(const char *what, uint64_t n, uint64_t n_timed, double se
     fputc('\n', stderr);
 }
 
-static void print_stop(const tn_run *run, int exit_code) {
-    const uint32_t n_ctx = tern_session_n_ctx(run->session);
+static void print_stop(const tn_run *run, int exit_code, uint32_t n_ctx) {
     fprintf(stderr, "%-12s ", "stopped");
     if (exit_code == TN_EXIT_INTERRUPTED) {
         fputs("interrupted\n", stderr);
@@ -220,9 +220,10 @@ static void print_prompt(const tn_run *run, uint32_t n_prompt) {
 static void print_figures(const tn_run *run, int exit_code) {
     char memory[24];
     const tern_generated *made = &run->generated;
-    const uint32_t n_prompt = exit_code == TN_EXIT_INTERRUPTED && !run->generator
-                                  ? tern_session_position(run->session)
-                                  : (uint32_t)run->n_ids;
+    tern_session_info session;
+    tern_session_info_get(run->session, &session);
+    const uint32_t n_prompt =
+        exit_code == TN_EXIT_INTERRUPTED && !run->generator ? session.position : (uint32_t)run->n_ids;
     if (run->stdout_terminal) fputc('\n', stderr);
     print_prompt(run, n_prompt);
     /* The first token comes out of the prompt's logits; only the others cost a step each. */
@@ -236,11 +237,10 @@ static void print_figures(const tn_run *run, int exit_code) {
                 run->prefill_s + made->first_s, run->open_s);
     }
     fprintf(stderr, "%-12s %s at most, context %" PRIu32 "\n", "memory",
-            tn_format_bytes(memory, tn_peak_memory_bytes()), tern_session_n_ctx(run->session));
-    fprintf(stderr, "%-12s %" PRIu32 ", %s\n", "threads", tern_session_n_threads(run->session),
-            tern_session_isa(run->session));
+            tn_format_bytes(memory, tn_peak_memory_bytes()), session.n_ctx);
+    fprintf(stderr, "%-12s %" PRIu32 ", %s\n", "threads", session.n_threads, session.isa);
     if (run->sampling.s.temperature > 0) fprintf(stderr, "%-12s %" PRIu64 "\n", "seed", run->sampling.s.seed);
-    print_stop(run, exit_code);
+    print_stop(run, exit_code, session.n_ctx);
 }
 
 static int print_plan(const tn_run *run) {

@@ -159,11 +159,12 @@ static json_t *logprob_json(const tern_model *model, const tern_logprob *l) {
 }
 
 int tn_logprobs_print(const tern_model *model, const tern_generator *generator) {
-    size_t n;
-    const tern_logprob *l = tern_generator_logprobs(generator, &n);
-    if (n == 0) return TN_EXIT_DONE;
+    tern_generated made;
+    tern_generator_result(generator, &made);
+    const tern_logprob *l = made.logprobs;
+    if (made.n_logprobs == 0) return TN_EXIT_DONE;
     json_t *line = logprob_json(model, &l[0]), *top = json_array();
-    for (size_t i = 1; i < n; i++) json_array_append_new(top, logprob_json(model, &l[i]));
+    for (size_t i = 1; i < made.n_logprobs; i++) json_array_append_new(top, logprob_json(model, &l[i]));
     json_object_set_new(line, "top", top);
     const int failed = tn_json_print(stderr, line, JSON_COMPACT | JSON_REAL_PRECISION(6));
     json_decref(line);

@@ -49,12 +49,30 @@ static inline tn_status tn_api_computed(const tern_model *model, tn_status s, tn
     return whole ? whole : s;
 }
 
-/* A caller's options over the defaults in dst: as many bytes as the caller's version of the struct has. */
-static inline void tn_api_merge(void *dst, size_t size, const void *options) {
-    size_t given = 0;
-    if (!options) return;
+/* A caller's options over the defaults in dst: as many bytes as the caller's version of the struct has. A size that no version has
+ * is that of a struct which no ..._defaults function filled. */
+static inline tn_status tn_api_options(void *dst, size_t size, const void *options, tn_error *e) {
+    size_t given;
+    if (!options) return TN_OK;
     memcpy(&given, options, sizeof given);
+    if (given <= sizeof given || given > 64 * size)
+        return tn_fail(e, TN_ERR_ARG, "bad options", "size",
+                       "%zu, expected options that their _defaults function filled", given);
     memcpy(dst, options, given < size ? given : size);
+    return TN_OK;
+}
+
+/* An error where n items of the options are said to be there and none are. */
+static inline tn_status tn_api_items(const void *items, size_t n, const char *name, tn_error *e) {
+    return items || !n ? TN_OK : tn_fail(e, TN_ERR_ARG, "bad options", name, "NULL, expected %zu of them", n);
+}
+
+/* The same of texts, each of which has to be there. */
+static inline tn_status tn_api_texts(const char *const *texts, size_t n, const char *name, tn_error *e) {
+    const tn_status s = tn_api_items(texts, n, name, e);
+    for (size_t i = 0; i < n && !s; i++)
+        if (!texts[i]) return tn_fail(e, TN_ERR_ARG, "bad options", name, "number %zu is NULL", i + 1);
+    return s;
 }
 
 /* A caller's allocator; an error where a function is missing. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../base/clock.h"
-#include "../text/utf8.h"
+#include "../base/utf8.h"
 #include "api.h"
 
 typedef struct chat_message {
@@ -44,13 +44,16 @@ tern_status tern_chat_new(tern_session *session, const tern_chat_options *option
     tn_error e = {0};
     tern_chat_options o;
     tern_chat_options_defaults(&o);
-    tn_api_merge(&o, sizeof o, options);
+    tn_status s = tn_api_options(&o, sizeof o, options, &e);
+    if (!s && o.when_full > TERN_WHEN_FULL_DROP)
+        s = tn_fail(&e, TN_ERR_ARG, "bad options", "when_full", "%u is none", (unsigned)o.when_full);
+    if (s) return tn_api_give(err, s, &e);
     if (!o.render && !o.chat_template)
         return tn_api_give(err, tn_fail(&e, TN_ERR_ARG, "cannot chat", NULL, "no template for its messages"),
                            &e);
     tern_chat *chat = calloc(1, sizeof *chat);
     if (!chat) return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot chat", NULL, "out of memory"), &e);
-    const uint32_t quarter = tern_session_n_ctx(session) / 4;
+    const uint32_t quarter = tn_session_config_of(session->s)->n_ctx / 4;
     if (o.n_reserve > quarter) o.n_reserve = quarter;
     chat->session = session;
     chat->options = o;
@@ -234,18 +237,19 @@ static bool drop_turn(tern_chat *chat) {
 
 static tern_status no_room(const tern_chat *chat, size_t n_tokens, tern_error *err) {
     tn_error e = {0};
-    return tn_api_give(err,
-                       tn_fail(&e, TN_ERR_FULL, "the context is full", NULL,
-                               "the conversation takes %zu tokens of %" PRIu32
-                               ", and an answer needs %" PRIu32,
-                               n_tokens, tern_session_n_ctx(chat->session), chat->options.n_reserve),
-                       &e);
+    return tn_api_give(
+        err,
+        tn_fail(&e, TN_ERR_FULL, "the context is full", NULL,
+                "the conversation takes %zu tokens of %" PRIu32 ", and an answer needs %" PRIu32, n_tokens,
+                tn_session_config_of(chat->session->s)->n_ctx, chat->options.n_reserve),
+        &e);
 }
 
 /* Renders, for n_answer tokens to stand behind; drops turns where that is allowed and needed. Once it is, half of the context is made
  * free, so that it is not needed, and the rest not computed again, at every turn. */
 static tern_status fit(tern_chat *chat, size_t n_answer, tern_error *err) {
-    const size_t n_ctx = tern_session_n_ctx(chat->session), most = n_ctx - chat->options.n_reserve;
+    const size_t n_ctx = tn_session_config_of(chat->session->s)->n_ctx,
+                 most = n_ctx - chat->options.n_reserve;
     tern_status status = render(chat, err);
     if (status || chat->n_ids + n_answer <= most) return status;
     if (chat->options.when_full == TERN_WHEN_FULL_STOP) return no_room(chat, chat->n_ids + n_answer, err);

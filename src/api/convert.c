@@ -27,15 +27,16 @@ tern_status tern_convert(const char *dir, const char *out, const tern_convert_op
     tern_convert_options o;
     tn_error e = {0};
     tern_convert_options_defaults(&o);
-    tn_api_merge(&o, sizeof o, options);
+    tn_status s = tn_api_options(&o, sizeof o, options, &e);
+    if (!s) s = tn_api_texts(&o.type, 1, "type", &e);
+    if (s) return tn_api_give(err, s, &e);
     tn_convert_options inner = {.pre = o.pre_tokenizer,
                                 .arch_file = o.arch_file,
                                 .progress = o.progress,
                                 .warn = o.warn,
                                 .user = o.user};
-    tn_status s = find_type(o.type, &inner)
-                      ? tn_convert(dir, out, &inner, &e)
-                      : tn_fail(&e, TN_ERR_ARG, "cannot convert", dir,
-                                "type '%s', expected f32, f16, bf16, q8_0 or auto", o.type);
+    s = find_type(o.type, &inner) ? tn_convert(dir, out, &inner, &e)
+                                  : tn_fail(&e, TN_ERR_ARG, "cannot convert", dir,
+                                            "type '%s', expected f32, f16, bf16, q8_0 or auto", o.type);
     return tn_api_give(err, s, &e);
 }

@@ -98,9 +98,9 @@ tern_status tern_embed_tokens(tern_session *session, const int32_t *ids, size_t 
     tern_embed_options o;
     tn_error e = {0};
     tern_embed_options_defaults(&o);
-    tn_api_merge(&o, sizeof o, options);
+    tn_status prepared = tn_api_options(&o, sizeof o, options, &e);
     embedding m = {.session = session, .ids = ids, .n_ids = n_ids};
-    const tn_status prepared = prepare(&m, o.pooling, &e);
+    if (!prepared) prepared = prepare(&m, o.pooling, &e);
     const tern_status status = prepared ? tn_api_give(err, prepared, &e) : evaluate(&m, err);
     free(m.sums);
     if (status) {
@@ -119,10 +119,12 @@ tern_status tern_embed(tern_session *session, const char *text, size_t n, const 
     if (width) *width = 0;
     if (!session || (!text && n) || !vectors || !n_vectors || !width) return tn_api_null(err, __func__);
     tern_embed_options o;
+    tn_error e = {0};
     int32_t *ids;
     size_t n_ids;
     tern_embed_options_defaults(&o);
-    tn_api_merge(&o, sizeof o, options);
+    const tn_status s = tn_api_options(&o, sizeof o, options, &e);
+    if (s) return tn_api_give(err, s, &e);
     tern_status status = tern_tokenize(session->model, text, n, o.flags, &ids, &n_ids, err);
     if (!status) status = tern_embed_tokens(session, ids, n_ids, &o, vectors, n_vectors, width, err);
     free(ids);

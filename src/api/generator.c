@@ -65,10 +65,20 @@ static tn_status make_constraint(tern_generator *generator, const tern_session *
                              !o->ignore_end, &generator->constraint, err);
 }
 
+/* What the options alone can get wrong. */
+static tn_status read_options(const tern_generator_options *o, tern_sampling *sampling, tn_error *e) {
+    tern_sampling_defaults(sampling);
+    tn_status s = tn_api_options(sampling, sizeof *sampling, o->sampling, e);
+    if (!s) s = tn_api_texts(sampling->dry_breakers, sampling->n_dry_breakers, "dry_breakers", e);
+    if (!s) s = tn_api_items(sampling->bias, sampling->n_bias, "bias", e);
+    return s ? s : tn_api_texts(o->stop, o->n_stop, "stop", e);
+}
+
 static tn_status make(tern_generator *generator, const tern_session *session, const tern_generator_options *o,
                       const int32_t *prompt, size_t n_prompt, tn_error *e) {
     tern_sampling p;
-    tn_status s = tn_api_need_tokenizer(session->model, e);
+    tn_status s = read_options(o, &p, e);
+    if (!s) s = tn_api_need_tokenizer(session->model, e);
     if (!s && !tn_api_has_logits(session))
         s = tn_fail(e, TN_ERR_ARG, "cannot generate", tn_file_path(session->model->m->file),
                     "there are embeddings instead of logits");
@@ -79,10 +89,6 @@ static tn_status make(tern_generator *generator, const tern_session *session, co
                     "expected another session, one that keeps logits");
     if (!s && o->draft) s = check_draft(session->model, o->draft->model, e);
     if (s) return s;
-    if (o->sampling) {
-        tern_sampling_defaults(&p);
-        tn_api_merge(&p, sizeof p, o->sampling);
-    }
     const tn_generator_config c = {.sampling = tn_api_sampler_params(&p),
                                    .max_tokens = o->max_tokens,
                                    .stop = o->stop,
@@ -106,12 +112,13 @@ tern_status tern_generator_new(tern_session *session, const tern_generator_optio
     tern_generator_options o;
     tn_error e = {0};
     tern_generator_options_defaults(&o);
-    tn_api_merge(&o, sizeof o, options);
+    tn_status s = tn_api_options(&o, sizeof o, options, &e);
+    if (s) return tn_api_give(err, s, &e);
     tern_generator *generator = calloc(1, sizeof *generator);
     if (!generator)
         return tn_api_give(err, tn_fail(&e, TN_ERR_MEMORY, "cannot generate", NULL, "out of memory"), &e);
     generator->model = session->model;
-    const tn_status s = make(generator, session, &o, prompt, n_prompt, &e);
+    s = make(generator, session, &o, prompt, n_prompt, &e);
     if (s) {
         tern_generator_free(generator);
         return tn_api_give(err, s, &e);
@@ -141,18 +148,16 @@ tern_status tern_generator_next(tern_generator *generator, const char **text, si
 
 void tern_generator_result(const tern_generator *generator, tern_generated *result) {
     const tn_generated r = tn_generator_result(generator->g);
-    *result =
-        (tern_generated){(tern_stop_reason)r.stop, r.n_tokens, r.n_guessed, r.n_right, r.first_s, r.seconds};
-}
-
-int32_t tern_generator_token(const tern_generator *generator) {
-    return tn_generator_token(generator->g);
+    *result = (tern_generated){.stop = (tern_stop_reason)r.stop,
+                               .n_tokens = r.n_tokens,
+                               .n_guessed = r.n_guessed,
+                               .n_right = r.n_right,
+                               .first_s = r.first_s,
+                               .seconds = r.seconds,
+                               .token = tn_generator_token(generator->g)};
+    result->logprobs = (const tern_logprob *)tn_generator_logprobs(generator->g, &result->n_logprobs);
 }
 
 void tern_generator_describe(const tern_generator *generator, char *dst, size_t cap) {
     tn_sampler_describe(tn_generator_sampler(generator->g), dst, cap);
-}
-
-const tern_logprob *tern_generator_logprobs(const tern_generator *generator, size_t *n) {
-    return (const tern_logprob *)tn_generator_logprobs(generator->g, n);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/c_locale.h"
 #include "api.h"
 
 _Static_assert((int)TERN_OPEN_METADATA == (int)TN_OPEN_METADATA, "levels agree");
@@ -70,8 +71,10 @@ static tern_status open_model(tn_fmap_source *source, const tern_model_options *
     tern_model_options o;
     tn_error e = {0};
     tern_model_options_defaults(&o);
-    tn_api_merge(&o, sizeof o, options);
-    tn_status s = tn_api_allocator(&o.allocator, &source->allocator, &e);
+    tn_status s = tn_api_options(&o, sizeof o, options, &e);
+    if (!s && o.level > TERN_OPEN_METADATA)
+        s = tn_fail(&e, TN_ERR_ARG, "bad options", "level", "%u is none", (unsigned)o.level);
+    if (!s) s = tn_api_allocator(&o.allocator, &source->allocator, &e);
     if (s) return tn_api_give(err, s, &e);
     tern_model *model = calloc(1, sizeof *model);
     if (!model)
@@ -104,7 +107,8 @@ tern_status tern_model_open_source(const tern_source *source, const tern_model_o
     tn_error e = {0};
     char name[32] = "memory";
     tern_source_defaults(&o);
-    tn_api_merge(&o, sizeof o, source);
+    const tn_status s = tn_api_options(&o, sizeof o, source, &e);
+    if (s) return tn_api_give(err, s, &e);
     if (!o.path && !o.data && o.fd < 0) return tn_api_null(err, __func__);
     if (!o.data) snprintf(name, sizeof name, "descriptor %d", o.fd);
     tn_fmap_source inner = {
@@ -150,6 +154,8 @@ void tern_model_info_get(const tern_model *model, tern_model_info *info) {
         .n_embd = m->hparams.n_embd,
         .tokenizer = model->tokenizer_name,
         .encoder = m->graph.whole,
+        .n_metadata = tn_file_n_meta(m->file),
+        .n_tensors = tn_file_n_tensors(m->file),
     };
     const tn_pooling pooling = tn_api_pooling(model);
     if (pooling != TN_POOLING_RANK) info->pooling = (tern_pooling)((int)pooling + TERN_POOLING_NONE);
@@ -161,10 +167,6 @@ void tern_model_info_get(const tern_model *model, tern_model_info *info) {
         info->head_dim = op->attention.head_dim;
         return;
     }
-}
-
-uint64_t tern_model_n_metadata(const tern_model *model) {
-    return tn_file_n_meta(model->m->file);
 }
 
 static size_t value_text(char *dst, size_t cap, const tn_meta *meta, uint64_t i) {
@@ -182,7 +184,7 @@ static size_t value_text(char *dst, size_t cap, const tn_meta *meta, uint64_t i)
     else if (tn_meta_u64(meta, i, &large))
         n = snprintf(dst, cap, "%" PRIu64, large);
     else if (tn_meta_f64(meta, i, &number))
-        n = snprintf(dst, cap, "%.9g", number);
+        n = tn_snprintf(dst, cap, "%.9g", number);
     return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
 }
 
@@ -222,10 +224,6 @@ size_t tern_model_metadata_item(const tern_model *model, uint64_t i, uint64_t it
         text = (tn_str){number, value_text(number, sizeof number, meta, item)};
     if (cap) memcpy(dst, text.ptr, text.len < cap ? text.len : cap);
     return text.len;
-}
-
-uint64_t tern_model_n_tensors(const tern_model *model) {
-    return tn_file_n_tensors(model->m->file);
 }
 
 bool tern_model_tensor(const tern_model *model, uint64_t i, tern_tensor_info *info) {

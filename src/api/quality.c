@@ -30,8 +30,9 @@ tern_status tern_imatrix(const tern_model *model, const int32_t *ids, size_t n_i
     tn_error e = {0};
     tern_imatrix_options o;
     tern_imatrix_options_defaults(&o);
-    tn_api_merge(&o, sizeof o, options);
-    tn_status s = check(model, &o, n_ids, &e);
+    tn_status s = tn_api_options(&o, sizeof o, options, &e);
+    if (s == TN_OK) s = tn_api_texts(&o.dataset, 1, "dataset", &e);
+    if (s == TN_OK) s = check(model, &o, n_ids, &e);
     if (s != TN_OK) return tn_api_give(err, s, &e);
     const tn_importance_config config = {.ids = ids,
                                          .n_ctx = o.n_ctx,

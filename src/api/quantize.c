@@ -41,11 +41,15 @@ static tn_status read_recipe(job *j, tn_error *err) {
 }
 
 static tn_status read_choices(job *j, tn_chosen **out, tn_error *err) {
+    const tn_status s = tn_api_items(j->o->choices, j->o->n_choices, "choices", err);
+    if (s != TN_OK) return s;
     tn_chosen *chosen = tn_arena_alloc(&j->arena, j->o->n_choices, sizeof *chosen);
     if (!chosen) return tn_fail(err, TN_ERR_MEMORY, WHAT, j->in, "out of memory");
     for (size_t i = 0; i < j->o->n_choices; i++) {
         const tern_tensor_choice *choice = &j->o->choices[i];
         int type = 0;
+        if (!choice->tensor || !choice->type)
+            return tn_fail(err, TN_ERR_ARG, "bad options", "choices", "number %zu has a NULL", i + 1);
         while (type < TN_DTYPE_COUNT && strcmp(tn_dtypes[type].name, choice->type) != 0) type++;
         if (type == TN_DTYPE_COUNT || !tn_can_quantize((tn_dtype)type))
             return tn_fail(err, TN_ERR_ARG, WHAT, j->in, "'%s' is not a type that can be made", choice->type);
@@ -205,10 +209,13 @@ tern_status tern_quantize(const char *in, const char *out, const tern_quantize_o
     tern_quantized sum = {0};
     tn_error e = {0};
     tern_quantize_options_defaults(&o);
-    tn_api_merge(&o, sizeof o, options);
+    tn_status s = tn_api_options(&o, sizeof o, options, &e);
+    if (s == TN_OK) s = tn_api_texts(o.overrides, o.n_overrides, "overrides", &e);
+    if (result) *result = sum;
+    if (s != TN_OK) return tn_api_give(err, s, &e);
     if (!in || (!out && !o.dry_run)) return tn_api_null(err, __func__);
     job j = {.o = &o, .in = in};
-    const tn_status s = run_job(&j, out, &sum, &e);
+    s = run_job(&j, out, &sum, &e);
     tn_gguf_abort(j.writer);
     tn_imatrix_close(j.imatrix);
     tn_file_close(j.file);

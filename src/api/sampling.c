@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "../base/c_locale.h"
 #include "api.h"
 
 _Static_assert(sizeof(tern_logit_bias) == sizeof(tn_logit_bias), "biases agree");
@@ -95,8 +96,8 @@ static tn_status read_key(const tern_model *model, const tn_sampling_key *k, ter
     const bool read = k->whole ? tn_meta_i64(meta, 0, &whole) : tn_meta_f64(meta, 0, &number);
     if (k->whole) number = (double)whole;
     if (!read || !(number >= k->low && number <= k->high)) {
-        snprintf(expected, sizeof expected, "a%s from %g to %g", k->whole ? " whole number" : " number",
-                 k->low, k->high);
+        tn_snprintf(expected, sizeof expected, "a%s from %g to %g", k->whole ? " whole number" : " number",
+                    k->low, k->high);
         return bad_key(model, k->key, expected, e);
     }
     const int32_t as_whole = (int32_t)whole;

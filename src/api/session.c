@@ -32,10 +32,10 @@ static tn_status session_config(const tern_model *model, const tern_session_opti
     tn_session_config *c = &out->config;
     tern_session_options o;
     tern_session_options_defaults(&o);
-    tn_api_merge(&o, sizeof o, options);
+    tn_status status = tn_api_options(&o, sizeof o, options, e);
     const tn_hparams *h = &model->m->hparams;
     tn_allocator allocator;
-    const tn_status status = tn_api_allocator(&o.allocator, &allocator, e);
+    if (!status) status = tn_api_allocator(&o.allocator, &allocator, e);
     if (status) return status;
     if (!h->n_layers)
         return tn_fail(e, TN_ERR_ARG, "cannot make a session", tn_file_path(model->m->file),
@@ -158,21 +158,14 @@ void tern_session_free(tern_session *session) {
     free(session);
 }
 
-uint32_t tern_session_n_ctx(const tern_session *session) {
-    return tn_session_config_of(session->s)->n_ctx;
-}
-uint32_t tern_session_n_threads(const tern_session *session) {
-    return tn_session_config_of(session->s)->n_threads;
-}
-const char *tern_session_isa(const tern_session *session) {
-    return tn_session_isa(session->s);
-}
-uint32_t tern_session_position(const tern_session *session) {
-    return tn_session_position(session->s);
-}
-
-const int32_t *tern_session_tokens(const tern_session *session) {
-    return tn_session_tokens(session->s);
+void tern_session_info_get(const tern_session *session, tern_session_info *info) {
+    const tn_session_config *config = tn_session_config_of(session->s);
+    *info = (tern_session_info){.n_ctx = config->n_ctx,
+                                .position = tn_session_position(session->s),
+                                .tokens = tn_session_tokens(session->s),
+                                .n_threads = config->n_threads,
+                                .n_barriers = tn_session_n_barriers(session->s),
+                                .isa = tn_session_isa(session->s)};
 }
 
 /* Where the numbers are at fault, the file is: name it. */
@@ -211,12 +204,8 @@ void tern_session_resume(tern_session *session) {
     if (session) tn_session_cancel(session->s, false);
 }
 
-const float *tern_session_logits(const tern_session *session, uint32_t i) {
-    return tn_api_has_logits(session) ? tn_session_logits(session->s, i) : NULL;
-}
-
 const float *tern_session_row(const tern_session *session, uint32_t i, uint32_t *width) {
-    *width = tn_session_row_width(session->s);
+    if (width) *width = tn_session_row_width(session->s);
     return tn_session_logits(session->s, i);
 }
 

@@ -26,10 +26,6 @@ bool tern_session_step(const tern_session *session, uint32_t i, tern_step_info *
     return true;
 }
 
-uint32_t tern_session_n_barriers(const tern_session *session) {
-    return tn_session_n_barriers(session->s);
-}
-
 tern_status tern_machine_get(tern_machine *machine, tern_error *err) {
     if (!machine) return tn_api_null(err, __func__);
     tn_error e = {0};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../base/json.h"
+#include "../base/utf8.h"
 #include "../text/template.h"
 #include "api.h"
 
@@ -57,8 +58,9 @@ static tn_status parse_templates(tern_template *t, const tern_template_options *
 
 /* False only if memory is out: a text that is not UTF-8 is left out. */
 static bool trust(json_t *trusted, const char *name, const char *text, size_t n) {
-    json_t *value = json_stringn(text, n);
-    return !value || json_object_set_new(trusted, name, value) == 0;
+    for (size_t i = 0, len; i < n; i += len)
+        if (!(len = tn_utf8_char(text + i, n - i))) return true;
+    return json_object_set_new(trusted, name, json_stringn_nocheck(text, n)) == 0;
 }
 
 static bool trust_token(json_t *trusted, const char *name, const tn_tokenizer *tok, int64_t id) {
@@ -89,11 +91,12 @@ tern_status tern_template_open(const tern_template_options *options, tern_templa
     tern_template_options o;
     tn_error e = {0};
     tern_template_options_defaults(&o);
-    tn_api_merge(&o, sizeof o, options);
+    tn_status status = tn_api_options(&o, sizeof o, options, &e);
+    if (status) return tn_api_give(err, status, &e);
     tern_template *t = calloc(1, sizeof *t);
     if (!t) return tn_api_give(err, no_memory(&e), &e);
     t->model = o.model;
-    tn_status status = parse_templates(t, &o, &e);
+    status = parse_templates(t, &o, &e);
     if (status == TN_OK && !trust_tokens(t, &o)) status = no_memory(&e);
     if (status != TN_OK) {
         tern_template_free(t);
@@ -174,10 +177,11 @@ static tn_status render(const tern_template *t, const tern_conversation *convers
     tern_conversation c;
     *out = (tn_rendered){0};
     tern_conversation_defaults(&c);
-    tn_api_merge(&c, sizeof c, conversation);
+    tn_status status = tn_api_options(&c, sizeof c, conversation, err);
+    if (status) return status;
     json_t *variables = json_object();
     if (!variables) return no_memory(err);
-    tn_status status = make_variables(&c, variables, err);
+    status = make_variables(&c, variables, err);
     const bool tools = t->with_tools && json_is_array(json_object_get(variables, "tools"));
     if (status == TN_OK)
         status = tn_template_render(tools ? t->with_tools : t->plain, variables, t->trusted, out, err);

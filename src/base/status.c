@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "c_locale.h"
+
 /* Length of the well-formed UTF-8 character at p (Unicode 15, table 3-7), or 0. */
 static size_t utf8_char_len(const unsigned char *p, size_t n) {
     unsigned char lead = p[0];
@@ -95,8 +97,10 @@ tn_status(tn_fail)(tn_error *err, tn_status code, const char *what, const char *
     char why[2 * sizeof err->message]; /* longer than what can be shown, so only tn_escape cuts */
     va_list args;
     va_start(args, why_format);
+    const tn_locale locale = tn_locale_enter();
     int n = vsnprintf(why, sizeof why, why_format, args);
     va_end(args);
+    tn_locale_leave(locale);
     if (n < 0) why[0] = '\0';
     err->code = code;
     size_t at = append(err, 0, what, strlen(what));

@@ -12,7 +12,7 @@ static bool has_class(const tn_arch *arch, const char *name) {
 /* The text of the class stands in few descriptions: the others need no parsing. */
 static tn_status find_builtin(tn_converter *c, const char *name) {
     for (const tn_arch_source *a = tn_arch_builtin; a->name; a++) {
-        if (!memmem(a->text, a->size, name, strlen(name))) continue;
+        if (!tn_arch_source_has(a, name)) continue;
         tn_status s = tn_arch_parse_builtin(a, &c->arena, &c->arch, c->err);
         if (s || has_class(&c->arch, name)) return s;
     }

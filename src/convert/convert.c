@@ -3,12 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "../../formats/json.h"
+#include "../base/fmap.h"
 #include "../model/model.h"
 #include "../text/tokenizer.h"
 #include "convert_impl.h"
+#include "modules.h"
 
 tn_status tn_convert_no_memory(const tn_converter *c) {
     return tn_fail(c->err, TN_ERR_MEMORY, TN_CONVERT_WHAT, c->dir, "out of memory");
@@ -16,15 +17,21 @@ tn_status tn_convert_no_memory(const tn_converter *c) {
 
 const char *tn_convert_path(tn_converter *c, const char *name) {
     char path[4096];
+    struct stat read, written;
     const int n = snprintf(path, sizeof path, "%s/%s", c->dir, name);
-    return n > 0 && (size_t)n < sizeof path ? tn_arena_strdup(&c->arena, path, (size_t)n) : NULL;
+    if (n < 0 || (size_t)n >= sizeof path) return NULL;
+    if (stat(path, &read) == 0 && stat(c->out, &written) == 0)
+        c->reads_out |= read.st_dev == written.st_dev && read.st_ino == written.st_ino;
+    return tn_arena_strdup(&c->arena, path, (size_t)n);
 }
 
 tn_status tn_convert_json(tn_converter *c, const char *name, json_type root, json_t **out) {
     *out = NULL;
     const char *path = tn_convert_path(c, name);
     if (!path) return tn_convert_no_memory(c);
-    return access(path, F_OK) == 0 ? tn_json_load(TN_CONVERT_WHAT, path, root, out, c->err) : TN_OK;
+    bool exists;
+    const tn_status s = tn_fmap_exists(path, &exists, c->err);
+    return !s && exists ? tn_json_load(TN_CONVERT_WHAT, path, root, out, c->err) : s;
 }
 
 static tn_status read_configs(tn_converter *c) {
@@ -50,7 +57,7 @@ static tn_status validate(const tn_converter *c, const char *path) {
     tn_error why;
     tn_status s = tn_model_open(path, &options, &model, &why);
     if (!s) s = tn_tokenizer_new(&model->vocab, NULL, &tokenizer, &why);
-    if (s) TN_BAD(c, "the result is no model that runs: %s", why.message);
+    if (s) tn_fail(c->err, s, TN_CONVERT_WHAT, c->dir, "the result is no model that runs: %s", why.message);
     tn_tokenizer_free(tokenizer);
     tn_model_close(model);
     return s;
@@ -67,46 +74,27 @@ static void choose_type(tn_converter *c) {
     }
 }
 
-/* Whether the output is one of the files beside the tensors that are read. */
-static bool is_source(tn_converter *c, const char *out) {
-    static const char *const names[] = {"config.json",
-                                        "generation_config.json",
-                                        "tokenizer.json",
-                                        "tokenizer.model",
-                                        "tokenizer_config.json",
-                                        "special_tokens_map.json",
-                                        "added_tokens.json",
-                                        "vocab.txt",
-                                        "chat_template.jinja",
-                                        "chat_template.json",
-                                        "modules.json",
-                                        "README.md",
-                                        "model.safetensors.index.json"};
-    struct stat place, own;
-    if (stat(out, &place) != 0) return false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *path = tn_convert_path(c, names[i]);
-        if (path && stat(path, &own) == 0 && own.st_dev == place.st_dev && own.st_ino == place.st_ino)
-            return true;
-    }
-    return false;
+static tn_status check_out(tn_converter *c) {
+    /* What the checkpoint's reader reads. */
+    if (!tn_convert_path(c, "model.safetensors.index.json")) return tn_convert_no_memory(c);
+    if (!c->reads_out && !tn_checkpoint_has_file(c->checkpoint, c->out)) return TN_OK;
+    return tn_fail(c->err, TN_ERR_IO, TN_CONVERT_WHAT, c->out, "is a file of the checkpoint");
 }
 
-static tn_status run(tn_converter *c, const char *out) {
+static tn_status run(tn_converter *c) {
     tn_status s;
     if ((s = read_configs(c)) || (s = tn_convert_find_arch(c)) ||
-        (s = tn_checkpoint_open(c->dir, &c->checkpoint, c->err)))
+        (s = tn_checkpoint_open(c->dir, &c->checkpoint, c->err)) || (s = tn_modules_read(c)))
         return s;
-    if (tn_checkpoint_has_file(c->checkpoint, out) || is_source(c, out))
-        return tn_fail(c->err, TN_ERR_IO, TN_CONVERT_WHAT, out, "is a file of the checkpoint");
     choose_type(c);
-    if (!(c->writer = tn_gguf_writer_new(out))) return tn_convert_no_memory(c);
+    if (!(c->writer = tn_gguf_writer_new(c->out))) return tn_convert_no_memory(c);
     tn_gguf_set_text(c->writer, "general.architecture", c->arch.name, strlen(c->arch.name));
     if ((s = tn_convert_read_hparams(c)) || (s = tn_convert_require(c)) ||
         (s = tn_convert_write_pooling(c)) || (s = tn_convert_plan_tensors(c)) ||
         (s = tn_convert_write_general(c)) || (s = tn_convert_write_card(c)) ||
-        (s = tn_convert_write_tokenizer(c)) || (s = tn_gguf_begin(c->writer, NULL, c->err)) ||
-        (s = tn_convert_write_tensors(c)) || (s = tn_checkpoint_check_whole(c->checkpoint, c->err)))
+        (s = tn_convert_write_tokenizer(c)) || (s = check_out(c)) ||
+        (s = tn_gguf_begin(c->writer, NULL, c->err)) || (s = tn_convert_write_tensors(c)) ||
+        (s = tn_checkpoint_check_whole(c->checkpoint, c->err)))
         return s;
     const char *finished;
     if ((s = tn_gguf_finish(c->writer, &finished, c->err)) || (s = validate(c, finished))) return s;
@@ -116,11 +104,12 @@ static tn_status run(tn_converter *c, const char *out) {
 }
 
 tn_status tn_convert(const char *dir, const char *out, const tn_convert_options *options, tn_error *err) {
-    tn_converter c = {.dir = dir, .options = options, .err = err};
-    tn_status s = run(&c, out);
+    tn_converter c = {.dir = dir, .out = out, .options = options, .err = err};
+    tn_status s = run(&c);
     tn_gguf_abort(c.writer);
     tn_checkpoint_close(c.checkpoint);
     json_decref(c.config);
+    json_decref(c.modules);
     json_decref(c.tokenizer_config);
     json_decref(c.generation_config);
     tn_arena_free(&c.arena);

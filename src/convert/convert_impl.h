@@ -18,6 +18,8 @@
 typedef struct tn_source {
     tn_str name; /* first: an index over names is built on it */
     const tn_st_tensor *tensor;
+    const tn_st_tensor
+        *block_scales; /* the tensor's elements are codes of MXFP4, two a byte; NULL: they are of its type */
     bool used;
 } tn_source;
 
@@ -42,6 +44,8 @@ typedef struct tn_converter {
     tn_arena arena;
     json_t *config, *tokenizer_config, *generation_config; /* the last two may be NULL */
     json_t *text_config;                                   /* in config, before it; may be NULL */
+    json_t *modules;         /* the configurations of modules behind the model */
+    const char *pooling_dir; /* of the module for pooling; NULL: not listed */
     const char *config_path;
     tn_arch arch;
     tn_checkpoint *checkpoint;
@@ -54,6 +58,8 @@ typedef struct tn_converter {
     size_t n_jobs;
     uint64_t n_params;
     tn_gguf_writer *writer;
+    const char *out;
+    bool reads_out; /* a file that was read is the output */
     tn_error *err;
 } tn_converter;
 
@@ -62,7 +68,7 @@ typedef struct tn_converter {
 #define TN_NOT_KNOWN(c, ...) tn_fail((c)->err, TN_ERR_UNSUPPORTED, TN_CONVERT_WHAT, (c)->dir, __VA_ARGS__)
 tn_status tn_convert_no_memory(const tn_converter *c);
 
-/* "DIR/NAME" from the arena; NULL when memory is out. */
+/* "DIR/NAME" from the arena; NULL when memory is out. All files beside the tensors are found by it, so that none is written over. */
 const char *tn_convert_path(tn_converter *c, const char *name);
 
 /* The JSON file of that name, with a root of that kind; NULL where there is none. */

@@ -1,4 +1,5 @@
 /* The keys "general.": what the model is called and how large it is, and how its publisher samples. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +10,13 @@
 enum { GGML_QUANT_VERSION = 2 };
 
 /* llama.cpp's numbers of file types. */
-static uint32_t file_type(tn_dtype type) {
+static uint32_t file_type(const tn_converter *c) {
     static const uint32_t numbers[TN_DTYPE_COUNT] = {
         [TN_DTYPE_F32] = 0, [TN_DTYPE_F16] = 1, [TN_DTYPE_Q8_0] = 7, [TN_DTYPE_BF16] = 32};
-    return numbers[type];
+    enum { MOSTLY_MXFP4 = 38 };
+    for (size_t i = 0; i < c->n_jobs; i++)
+        if (c->jobs[i].dtype == TN_DTYPE_MXFP4) return MOSTLY_MXFP4;
+    return numbers[c->type];
 }
 
 static void set_text(const tn_converter *c, const char *key, const char *text) {
@@ -52,12 +56,12 @@ static tn_status write_name(const tn_converter *c) {
     const char *published = json_string_value(json_object_get(c->config, "_name_or_path"));
     const char *slash = published ? strchr(published, '/') : NULL;
     char *real = realpath(c->dir, NULL);
-    bool ok = real != NULL;
-    if (ok && published && *published && !(slash && strchr(slash + 1, '/')))
-        ok = tn_model_name_read(published, c->n_params, &name);
-    ok = ok && tn_model_name_read(strrchr(real, '/') + 1, c->n_params, &of_dir);
+    if (!real && errno == ENOMEM) return tn_convert_no_memory(c);
+    if (!real) return tn_fail(c->err, TN_ERR_IO, TN_CONVERT_WHAT, c->dir, "%s", strerror(errno));
+    if (published && *published && !(slash && strchr(slash + 1, '/')))
+        tn_model_name_read(published, c->n_params, &name);
+    tn_model_name_read(strrchr(real, '/') + 1, c->n_params, &of_dir);
     free(real);
-    if (!ok) return tn_convert_no_memory(c);
     merge(name.title, of_dir.title);
     merge(name.organization, of_dir.organization);
     merge(name.basename, of_dir.basename);
@@ -101,7 +105,7 @@ static void write_sampling(const tn_converter *c) {
 
 tn_status tn_convert_write_general(tn_converter *c) {
     set_text(c, "general.type", "model");
-    tn_gguf_set_u32(c->writer, "general.file_type", file_type(c->type));
+    tn_gguf_set_u32(c->writer, "general.file_type", file_type(c));
     tn_gguf_set_u32(c->writer, "general.quantization_version", GGML_QUANT_VERSION);
     write_sampling(c);
     return write_name(c);

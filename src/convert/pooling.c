@@ -1,44 +1,10 @@
 /* How the rows of a text become one vector: what sentence-transformers wrote beside an encoder, in the folder of the module of
- * that kind that modules.json lists, or in the usual one. */
+ * that kind (modules.c), or in the usual one. */
 #include <stdio.h>
 #include <string.h>
 
 #include "../model/model.h"
 #include "convert_impl.h"
-
-/* Of a module that files have no place for, as a product behind the pooling. */
-static void warn_of(const tn_converter *c, const char *type) {
-    static const char *const known[] = {"Transformer", "Pooling", "Normalize"};
-    const char *dot = strrchr(type, '.'), *kind = dot ? dot + 1 : type;
-    char line[256], shown[96];
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(kind, known[i])) return;
-    if (!c->options->warn) return;
-    tn_escape(shown, sizeof shown, kind, strlen(kind));
-    snprintf(line, sizeof line, "modules.json: the module '%s' is not converted, vectors are those before it",
-             shown);
-    c->options->warn(c->options->user, line);
-}
-
-/* The folder of the module for pooling, in `path`; the usual one where there is no modules.json. */
-static tn_status find_folder(tn_converter *c, char path[256]) {
-    json_t *modules, *module;
-    size_t i;
-    snprintf(path, 256, "1_Pooling");
-    tn_status s = tn_convert_json(c, "modules.json", JSON_ARRAY, &modules);
-    json_array_foreach(modules, i, module) {
-        const char *type = json_string_value(json_object_get(module, "type"));
-        const char *dir = json_string_value(json_object_get(module, "path"));
-        if (type) warn_of(c, type);
-        if (s || !type || !dir || !strstr(type, "Pooling")) continue;
-        if (strlen(dir) > 200 || *dir == '/' || strstr(dir, ".."))
-            s = TN_BAD(c, "modules.json: the path of the module for pooling leads out of the checkpoint");
-        else
-            snprintf(path, 256, "%s", dir);
-    }
-    json_decref(modules);
-    return s;
-}
 
 static bool is_mode(const json_t *pooling, const char *old, const char *name) {
     const char *mode = json_string_value(json_object_get(pooling, "pooling_mode"));
@@ -67,13 +33,12 @@ static tn_status find_mode(const tn_converter *c, const json_t *pooling, tn_pool
 }
 
 tn_status tn_convert_write_pooling(tn_converter *c) {
-    char name[300], folder[256], key[160];
+    char name[300], key[160];
     json_t *pooling;
     tn_pooling found = TN_POOLING_UNKNOWN;
-    tn_status s = find_folder(c, folder);
-    if (s) return s;
-    snprintf(name, sizeof name, "%s/config.json", folder);
-    if ((s = tn_convert_json(c, name, JSON_OBJECT, &pooling)) || !pooling) return s;
+    snprintf(name, sizeof name, "%s/config.json", c->pooling_dir ? c->pooling_dir : "1_Pooling");
+    tn_status s = tn_convert_json(c, name, JSON_OBJECT, &pooling);
+    if (s || !pooling) return s;
     s = find_mode(c, pooling, &found);
     json_decref(pooling);
     if (s) return s;

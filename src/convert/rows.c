@@ -8,6 +8,7 @@
 #include "../quantize/quantize.h"
 #include "convert_impl.h"
 #include "floats.h"
+#include "mxfp4.h"
 #include "scales.h"
 
 enum { CHUNK_FLOATS = 1 << 18 };
@@ -63,7 +64,10 @@ static tn_status read_row(const flow *f, uint64_t row, float *x) {
     uint64_t from;
     tn_status s = tn_scales_find(f->c, source, &scales);
     if (s || (s = pick_row(f, row % f->slice_rows, t->n_elems / f->row_len, &from))) return s;
-    tn_floats_read(t->type, t->data + from * f->row_len * bytes, (size_t)f->row_len, x);
+    if (source->block_scales)
+        tn_mxfp4_read(source, from * f->row_len, f->row_len, x);
+    else
+        tn_floats_read(t->type, t->data + from * f->row_len * bytes, (size_t)f->row_len, x);
     if (scales.data) { /* a row may be a single element: its place in the matrix */
         const uint64_t width = t->n_dims ? t->dims[t->n_dims - 1] : 1, at = from * f->row_len;
         tn_scales_apply(&scales, at / width, at % width, f->row_len, x);
@@ -175,13 +179,36 @@ static void release(flow *f) {
     }
 }
 
-static tn_status write_chunk(flow *f, uint64_t row, uint64_t n) {
-    const size_t row_bytes = tn_dtype_row_bytes(f->job->dtype, (size_t)f->row_len);
+/* Rows of MXFP4 that stay so. */
+static tn_status copy_chunk(const flow *f, uint64_t row, uint64_t n, size_t row_bytes) {
+    for (uint64_t r = 0; r < n; r++) {
+        const tn_source *source = source_of(f, row + r);
+        uint64_t from;
+        const tn_status s =
+            pick_row(f, (row + r) % f->slice_rows, source->tensor->n_elems / f->row_len, &from);
+        if (s) return s;
+        if (!tn_mxfp4_repack(source, from * f->row_len, f->row_len, f->bytes + r * row_bytes))
+            return tn_fail(f->c->err, TN_ERR_NUMERIC, TN_CONVERT_WHAT, f->c->dir,
+                           "tensor '%s': a scale in row %llu is no finite number", f->job->name,
+                           (unsigned long long)(row + r));
+    }
+    return TN_OK;
+}
+
+static tn_status round_chunk(const flow *f, uint64_t row, uint64_t n, size_t row_bytes) {
     tn_status s = read_chunk(f, row, n);
     if (s || (s = check_values(f, row, n))) return s;
     for (uint64_t r = 0; r < n; r++)
         tn_quantize_row(f->job->dtype, f->x + r * f->row_len, (size_t)f->row_len, NULL,
                         f->bytes + r * row_bytes);
+    return TN_OK;
+}
+
+static tn_status write_chunk(flow *f, uint64_t row, uint64_t n) {
+    const size_t row_bytes = tn_dtype_row_bytes(f->job->dtype, (size_t)f->row_len);
+    tn_status s = f->job->dtype == TN_DTYPE_MXFP4 ? copy_chunk(f, row, n, row_bytes)
+                                                  : round_chunk(f, row, n, row_bytes);
+    if (s) return s;
     if ((s = tn_gguf_write(f->c->writer, f->bytes, n * row_bytes, f->c->err))) return s;
     *f->done += n * row_bytes;
     f->unreleased += n * row_bytes;

@@ -10,7 +10,7 @@
 static const char *const suffixes[] = {"_scale_inv", "_scale"};
 static const char *const unused[] = {".input_scale", ".activation_scale", "_activation_scale", ".k_scale",
                                      ".v_scale"};
-static const char *const methods[] = {"fp8", "compressed-tensors", "modelopt"};
+static const char *const methods[] = {"fp8", "compressed-tensors", "modelopt", "mxfp4"};
 
 static bool ends_with(tn_str name, const char *end) {
     const size_t n = strlen(end);
@@ -30,7 +30,7 @@ tn_status tn_scales_check(tn_converter *c) {
         tn_escape(shown, sizeof shown, method ? method : "", method ? strlen(method) : 0);
         return TN_NOT_KNOWN(c,
                             "config.json: quantization_config.quant_method '%s', expected fp8, "
-                            "compressed-tensors or modelopt",
+                            "compressed-tensors, modelopt or mxfp4",
                             shown);
     }
     for (uint64_t i = 0; i < tn_checkpoint_n_tensors(c->checkpoint); i++)
@@ -76,7 +76,8 @@ static tn_status read_blocks(const tn_converter *c, const tn_st_tensor *t, const
 tn_status tn_scales_find(const tn_converter *c, const tn_source *weight, tn_scales *out) {
     *out = (tn_scales){.data = NULL};
     const tn_st_tensor *t = weight->tensor;
-    tn_source *source = tn_st_type_bytes(t->type) == 1 ? find(c, weight->name) : NULL;
+    const bool is_8_bit = tn_st_type_bytes(t->type) == 1 && !weight->block_scales;
+    tn_source *source = is_8_bit ? find(c, weight->name) : NULL;
     if (!source) return TN_OK;
     const tn_st_tensor *scale = source->tensor;
     source->used = true;

@@ -64,7 +64,8 @@ static bool follow_root(const tn_converter *c, const char *path, size_t n, tn_pl
         const char *name;
         size_t offset;
     } files[] = {{"tokenizer_config", offsetof(tn_converter, tokenizer_config)},
-                 {"generation_config", offsetof(tn_converter, generation_config)}};
+                 {"generation_config", offsetof(tn_converter, generation_config)},
+                 {"modules", offsetof(tn_converter, modules)}};
     if (n > 7 && !memcmp(path, "config.", 7))
         path += 7, n -= 7; /* where a hyper-parameter has the same name */
     const char *dot = memchr(path, '.', n);

@@ -5,6 +5,7 @@
 #include "../../formats/file.h"
 #include "convert_impl.h"
 #include "floats.h"
+#include "mxfp4.h"
 #include "scales.h"
 
 enum { MAX_SLICES = 65536, MAX_NAME = 256, MAX_LAYERS_BEHIND = 8 };
@@ -122,13 +123,17 @@ static bool is_bias(const char *name) {
     return n >= 5 && !strcmp(name + n - 5, ".bias");
 }
 
-/* Vectors and norms are F32, as are biases and what is small; rows that blocks do not fit are F16. */
+/* Vectors and norms are F32, as are biases and what is small; rows that blocks do not fit are F16; MXFP4 stays as it is where the
+ * types are the checkpoint's. */
 static tn_dtype pick_dtype(const tn_converter *c, const tn_job *job) {
     static const char norm[] = "_norm.weight", weight[] = ".weight";
     const size_t n = strlen(job->name);
     const bool is_norm = n >= strlen(norm) && !strcmp(job->name + n - strlen(norm), norm);
     const bool is_weight = n >= strlen(weight) && !strcmp(job->name + n - strlen(weight), weight);
     if (job->n_dims == 1 || is_norm || !is_weight || job->part->f32) return TN_DTYPE_F32;
+    const bool is_slices = job->part->name && strstr(job->part->name, "{e}");
+    if (c->options->same_type && job->source && job->source->block_scales && !job->part->add && !is_slices)
+        return TN_DTYPE_MXFP4;
     return job->dims[0] % tn_dtypes[c->type].block_elems ? TN_DTYPE_F16 : c->type;
 }
 
@@ -136,7 +141,11 @@ static tn_dtype pick_dtype(const tn_converter *c, const tn_job *job) {
 static tn_status use(const tn_converter *c, const tn_job *job, tn_source *source) {
     tn_scales scales;
     source->used = true;
-    if (!tn_floats_known(source->tensor->type))
+    if (source->block_scales && (job->part->transpose || job->dims[0] % TN_MXFP4_WEIGHTS))
+        return TN_NOT_KNOWN(c,
+                            "tensor '%s': MXFP4 that is to be transposed, or whose rows end within a block",
+                            tn_show(source->tensor->name).text);
+    if (!source->block_scales && !tn_floats_known(source->tensor->type))
         return TN_NOT_KNOWN(c, "tensor '%s': type %s cannot be converted", tn_show(source->tensor->name).text,
                             tn_st_type_name(source->tensor->type));
     tn_status s = tn_scales_find(c, source, &scales);
@@ -263,7 +272,7 @@ tn_status tn_convert_plan_tensors(tn_converter *c) {
     size_t most = 0;
     for (size_t d = 0; d < c->arch.n_tensors; d++) most += c->arch.tensors[d].per_layer ? c->n_layers : 1;
     tn_status s = index_sources(c);
-    if (s || (s = tn_scales_check(c))) return s;
+    if (s || (s = tn_scales_check(c)) || (s = tn_mxfp4_find(c))) return s;
     if (!(c->jobs = tn_arena_alloc(&c->arena, most, sizeof *c->jobs))) return tn_convert_no_memory(c);
     for (uint32_t layer = 0; layer <= c->n_layers; layer++) { /* first those outside of layers */
         for (size_t d = 0; d < c->arch.n_tensors; d++) {

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -139,12 +140,23 @@ static tn_pool *pool_new(uint32_t n_threads, uint32_t n_started, tn_error *err) 
     return pool;
 }
 
+/* The host's handlers run on the host's threads: these take no signal but those of what they do themselves, and a profiler's. */
+static void start_all(tn_pool *pool, uint32_t n_threads) {
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&blocked, own[i]);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before); /* a new thread's mask is that of who starts it */
+    while (pool->n_started < n_threads && start(pool, pool->n_started)) pool->n_started++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 tn_status tn_pool_new(uint32_t n_threads, bool pin, tn_pool **out, tn_error *err) {
     tn_pool *pool = pool_new(n_threads, n_threads - 1, err);
     *out = NULL;
     if (!pool) return TN_ERR_MEMORY;
     pthread_mutex_lock(&pool->mutex);
-    while (pool->n_started < n_threads && start(pool, pool->n_started)) pool->n_started++;
+    start_all(pool, n_threads);
     pool->n_threads = pool->n_started;
     pthread_mutex_unlock(&pool->mutex);
     if (pool->n_started < n_threads) {

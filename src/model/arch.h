@@ -13,14 +13,23 @@
 #include "../base/arena.h"
 #include "../base/status.h"
 
-/* A description's text in the binary. */
+/* A description in the binary, as numbers of lines: most of them stand in many descriptions, and in the binary once. */
 typedef struct tn_arch_source {
     const char *name; /* file name without .yaml */
-    const char *text;
-    size_t size;
+    const uint16_t *lines;
+    size_t n_lines;
 } tn_arch_source;
 
-extern const tn_arch_source tn_arch_builtin[]; /* ended by a NULL name; made by the build from models/ */
+/* Made by the build from models/ (cmake/embed_lines.cmake). */
+extern const tn_arch_source tn_arch_builtin[]; /* ended by a NULL name */
+extern const char tn_arch_text[];              /* line i is that from tn_arch_line_at[i] to [i + 1] */
+extern const uint32_t tn_arch_line_at[];
+
+/* The text of a description, n bytes and a NUL, freed with free(); NULL where memory fails. */
+char *tn_arch_source_text(const tn_arch_source *source, size_t *n);
+
+/* Whether `word` stands in a line of it. */
+bool tn_arch_source_has(const tn_arch_source *source, const char *word);
 
 /* ---- Where things come from in a Hugging Face checkpoint (`hf` fields; read by src/convert) ---- */
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/c_locale.h"
 #include "expr.h"
 
 tn_status tn_yaml_bad(const tn_yaml *c, const yaml_node_t *node, const char *why, const char *what) {
@@ -68,7 +69,7 @@ tn_status tn_yaml_string(tn_yaml *c, const yaml_node_t *node, const char **out) 
 tn_status tn_yaml_number(tn_yaml *c, const yaml_node_t *node, double *out) {
     const char *text = tn_yaml_scalar(node);
     char *end = NULL;
-    if (text && *text) *out = strtod(text, &end);
+    if (text && *text) *out = tn_strtod(text, &end);
     return end && !*end ? TN_OK : tn_yaml_bad(c, node, "expected a number", NULL);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../base/c_locale.h"
 #include "expr.h"
 #include "model.h"
 
@@ -77,8 +78,8 @@ static tn_status check_range(const tn_model *m, const tn_hparam_def *def, const 
     if (v <= def->max && (def->min_is_outside ? v > def->min : v >= def->min))
         return TN_OK; /* false for NaN */
     char expected[96];
-    snprintf(expected, sizeof expected, "%s %.9g and at most %.9g",
-             def->min_is_outside ? "above" : "at least", def->min, def->max);
+    tn_snprintf(expected, sizeof expected, "%s %.9g and at most %.9g",
+                def->min_is_outside ? "above" : "at least", def->min, def->max);
     return bad_value(m, key, err, expected, v);
 }
 
@@ -88,8 +89,7 @@ static tn_status read_number(const tn_model *m, const tn_hparam_def *def, const 
     uint64_t large;
     bool flag;
     bool ok;
-    if (def->kind == TN_HPARAM_FLOAT && tn_meta_f64(meta, i, out))
-        return check_range(m, def, key, *out, err);
+    if (def->kind == TN_HPARAM_FLOAT && tn_meta_f64(meta, i, out)) return check_range(m, def, key, *out, err);
     if ((ok = tn_meta_i64(meta, i, &whole)))
         *out = (double)whole;
     else if ((ok = tn_meta_u64(meta, i, &large)))

@@ -58,10 +58,8 @@ static size_t parse_all(tn_arena *arena, tn_arch **out) {
     size_t n = 0;
     while (tn_arch_builtin[n].name) n++;
     if (!(*out = tn_arena_alloc(arena, n, sizeof **out))) return 0;
-    for (size_t i = 0; i < n; i++) {
-        const tn_arch_source *a = &tn_arch_builtin[i];
-        if (tn_arch_parse(a->text, a->size, a->name, arena, &(*out)[i], NULL)) return 0;
-    }
+    for (size_t i = 0; i < n; i++)
+        if (tn_arch_parse_builtin(&tn_arch_builtin[i], arena, &(*out)[i], NULL)) return 0;
     return n;
 }
 

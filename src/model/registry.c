@@ -1,5 +1,6 @@
 /* Which description a file's architecture has: one given by the user, else one of those built in. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../base/fmap.h"
@@ -20,10 +21,40 @@ tn_status tn_arch_parse_file(const char *path, tn_arena *arena, tn_arch *out, tn
     return s;
 }
 
+static size_t line_bytes(const tn_arch_source *source, size_t i) {
+    return tn_arch_line_at[source->lines[i] + 1] - tn_arch_line_at[source->lines[i]];
+}
+
+char *tn_arch_source_text(const tn_arch_source *source, size_t *n) {
+    *n = 0;
+    for (size_t i = 0; i < source->n_lines; i++) *n += line_bytes(source, i);
+    char *text = malloc(*n + 1), *at = text;
+    if (!text) return NULL;
+    for (size_t i = 0; i < source->n_lines; i++) {
+        memcpy(at, tn_arch_text + tn_arch_line_at[source->lines[i]], line_bytes(source, i));
+        at += line_bytes(source, i);
+    }
+    *at = '\0';
+    return text;
+}
+
+bool tn_arch_source_has(const tn_arch_source *source, const char *word) {
+    for (size_t i = 0; i < source->n_lines; i++)
+        if (memmem(tn_arch_text + tn_arch_line_at[source->lines[i]], line_bytes(source, i), word,
+                   strlen(word)))
+            return true;
+    return false;
+}
+
 tn_status tn_arch_parse_builtin(const tn_arch_source *source, tn_arena *arena, tn_arch *out, tn_error *err) {
     char label[64];
+    size_t n;
+    char *text = tn_arch_source_text(source, &n);
     snprintf(label, sizeof label, "models/%s.yaml", source->name);
-    return tn_arch_parse(source->text, source->size, label, arena, out, err);
+    if (!text) return tn_fail(err, TN_ERR_MEMORY, "bad architecture description", label, "out of memory");
+    const tn_status s = tn_arch_parse(text, n, label, arena, out, err);
+    free(text);
+    return s;
 }
 
 /* As many names as there is room for, each behind a space; n bytes of a message are taken. */

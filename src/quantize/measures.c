@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../base/c_locale.h"
 #include "../base/fmap.h"
 #include "../base/outfile.h"
 
@@ -49,7 +50,7 @@ static bool parse_line(const char *text, measure *out) {
     out->key = strtoull(text, NULL, 16);
     const char *number = text + KEY_DIGITS + 1;
     if (!*number || number[strspn(number, "0123456789.e+-")]) return false;
-    out->divergence = strtod(number, &end);
+    out->divergence = tn_strtod(number, &end);
     return !*end && out->divergence >= 0 && isfinite(out->divergence);
 }
 
@@ -117,7 +118,7 @@ static tn_status write_items(const tn_measures *m, tn_outfile *file, tn_error *e
     for (size_t i = 0; s == TN_OK && i < m->n; i++) {
         char line[MAX_LINE];
         const int n =
-            snprintf(line, sizeof line, "%016" PRIx64 " %.17g\n", m->items[i].key, m->items[i].divergence);
+            tn_snprintf(line, sizeof line, "%016" PRIx64 " %.17g\n", m->items[i].key, m->items[i].divergence);
         s = tn_outfile_write(file, line, (uint64_t)n, err);
     }
     return s;

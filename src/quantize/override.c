@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/c_locale.h"
 #include "run.h"
 
 #define WHAT "cannot set metadata"
@@ -22,7 +23,7 @@ static number parse_number(const char *text) {
     errno = 0;
     n.integer = strtoll(text, &end, 10);
     n.is_integer = errno == 0 && !*end;
-    n.real = strtod(text, &end);
+    n.real = tn_strtod(text, &end);
     n.is_float = !*end && isfinite(n.real);
     return n;
 }

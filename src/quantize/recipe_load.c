@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../../formats/yaml_doc.h"
+#include "../base/c_locale.h"
 #include "../base/fmap.h"
 #include "mixes.h"
 #include "quantize.h"
@@ -240,7 +241,7 @@ static bool parse_size(const char *text, double *out) {
     static const char units[] = "KMG";
     char *end;
     if (!text || !*text || text[strspn(text, "0123456789.KMG")]) return false;
-    *out = strtod(text, &end);
+    *out = tn_strtod(text, &end);
     const char *unit = *end ? strchr(units, *end) : NULL;
     for (const char *u = units; unit && u <= unit; u++) *out *= 1000;
     return !end[unit ? 1 : 0] && *out > 0 && *out < 1e18;

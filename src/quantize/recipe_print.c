@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../base/c_locale.h"
 #include "recipe.h"
 
 /* A text of the YAML library's, which is UTF-8, in double quotes: what is no plain ASCII by its number, since white space and line
@@ -46,7 +47,9 @@ static void print_target(FILE *f, const tn_recipe *recipe) {
         return;
     }
     if (recipe->target_bytes) fprintf(f, "target_size: %" PRIu64 "\n", recipe->target_bytes);
-    if (recipe->target_bpw > 0) fprintf(f, "target_bpw: %.6g\n", recipe->target_bpw);
+    char number[32];
+    tn_snprintf(number, sizeof number, "%.6g", recipe->target_bpw);
+    if (recipe->target_bpw > 0) fprintf(f, "target_bpw: %s\n", number);
     fputs("ladder: [", f);
     for (size_t i = 0; i < recipe->n_ladder; i++)
         fprintf(f, "%s%s", i ? ", " : "", tn_dtypes[recipe->ladder[i]].name);

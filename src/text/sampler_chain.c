@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "../base/c_locale.h"
 #include "sampler_impl.h"
 
 /* ---- Ranges ---------------------------------------------------------------------------------------------- */
@@ -158,26 +159,28 @@ static int describe_stage(const tn_sampler_params *p, unsigned stage, char *dst,
     const bool ranged = p->temperature_range > 0;
     switch (stage) {
     case TN_STAGE_PENALTIES:
-        return snprintf(dst, cap, "%s repeat %g, presence %g, frequency %g, of the last %d", name,
-                        (double)p->repeat_penalty, (double)p->presence_penalty, (double)p->frequency_penalty,
-                        p->repeat_last_n);
+        return tn_snprintf(dst, cap, "%s repeat %g, presence %g, frequency %g, of the last %d", name,
+                           (double)p->repeat_penalty, (double)p->presence_penalty,
+                           (double)p->frequency_penalty, p->repeat_last_n);
     case TN_STAGE_DRY:
-        return snprintf(dst, cap, "%s %g, base %g, length %d, of the last %d", name,
-                        (double)p->dry_multiplier, (double)p->dry_base, p->dry_allowed_length, p->dry_last_n);
-    case TN_STAGE_TOP_N_SIGMA: return snprintf(dst, cap, "%s %g", name, (double)p->top_n_sigma);
+        return tn_snprintf(dst, cap, "%s %g, base %g, length %d, of the last %d", name,
+                           (double)p->dry_multiplier, (double)p->dry_base, p->dry_allowed_length,
+                           p->dry_last_n);
+    case TN_STAGE_TOP_N_SIGMA: return tn_snprintf(dst, cap, "%s %g", name, (double)p->top_n_sigma);
     case TN_STAGE_TOP_K: return snprintf(dst, cap, "%s %d", name, p->top_k);
-    case TN_STAGE_TYPICAL: return snprintf(dst, cap, "%s %g", name, (double)p->typical_p);
-    case TN_STAGE_TOP_P: return snprintf(dst, cap, "%s %g", name, (double)p->top_p);
-    case TN_STAGE_MIN_P: return snprintf(dst, cap, "%s %g", name, (double)p->min_p);
+    case TN_STAGE_TYPICAL: return tn_snprintf(dst, cap, "%s %g", name, (double)p->typical_p);
+    case TN_STAGE_TOP_P: return tn_snprintf(dst, cap, "%s %g", name, (double)p->top_p);
+    case TN_STAGE_MIN_P: return tn_snprintf(dst, cap, "%s %g", name, (double)p->min_p);
     case TN_STAGE_XTC:
-        return snprintf(dst, cap, "%s %g, threshold %g", name, (double)p->xtc_probability,
-                        (double)p->xtc_threshold);
+        return tn_snprintf(dst, cap, "%s %g, threshold %g", name, (double)p->xtc_probability,
+                           (double)p->xtc_threshold);
     case TN_STAGE_TEMPERATURE:
-        if (!ranged) return snprintf(dst, cap, "%s %g", name, (double)p->temperature);
-        return snprintf(dst, cap, "%s %g, range %g, exponent %g", name, (double)p->temperature,
-                        (double)p->temperature_range, (double)p->temperature_exponent);
+        if (!ranged) return tn_snprintf(dst, cap, "%s %g", name, (double)p->temperature);
+        return tn_snprintf(dst, cap, "%s %g, range %g, exponent %g", name, (double)p->temperature,
+                           (double)p->temperature_range, (double)p->temperature_exponent);
     default:
-        return snprintf(dst, cap, "%s %g, rate %g", name, (double)p->mirostat_tau, (double)p->mirostat_eta);
+        return tn_snprintf(dst, cap, "%s %g, rate %g", name, (double)p->mirostat_tau,
+                           (double)p->mirostat_eta);
     }
 }
 

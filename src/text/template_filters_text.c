@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../base/c_locale.h"
 #include "template_strings.h"
 
 /* jinja2's soft_str: strings, markup or not, stay what they are. */
@@ -356,12 +357,12 @@ static tn_tval filter_filesizeformat(tn_trun *r, tn_tval self, const tn_tval *a)
     char text[64];
     if (bytes == 1) return tn_tliteral(&r->m, "1 Byte");
     if (bytes < base) {
-        snprintf(text, sizeof text, "%.0f Bytes", trunc(bytes));
+        tn_snprintf(text, sizeof text, "%.0f Bytes", trunc(bytes));
     } else {
         int prefix = 0;
         for (unit = base * base; bytes >= unit && prefix < 7; prefix++) unit *= base;
-        snprintf(text, sizeof text, "%.1f %c%sB", base * bytes / unit,
-                 (binary ? "KMGTPEZY" : "kMGTPEZY")[prefix], binary ? "i" : "");
+        tn_snprintf(text, sizeof text, "%.1f %c%sB", base * bytes / unit,
+                    (binary ? "KMGTPEZY" : "kMGTPEZY")[prefix], binary ? "i" : "");
     }
     tn_tbuf b = {.m = &r->m};
     tn_tbuf_text(&b, text);

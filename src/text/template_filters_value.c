@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/c_locale.h"
 #include "template_strings.h"
 
 _Noreturn static void too_large(tn_trun *r) {
@@ -54,8 +55,11 @@ static bool parse_int(tn_trun *r, const tn_tstr *text, int64_t base, int64_t *ou
     return true;
 }
 
+/* `word` has small letters of ASCII; strncasecmp would compare as the host's language does. */
 static bool is_word(const char *p, size_t n, const char *word) {
-    return n == strlen(word) && strncasecmp(p, word, n) == 0;
+    size_t i = 0;
+    while (i < n && word[i] && (p[i] >= 'A' && p[i] <= 'Z' ? p[i] | 0x20 : p[i]) == word[i]) i++;
+    return i == n && !word[i];
 }
 
 /* Python's float(text). */
@@ -139,20 +143,20 @@ static double round_float(tn_trun *r, double v, int64_t precision) {
     if (!isfinite(v) || precision > 330) return v;
     if (precision < -310) return copysign(0.0, v);
     if (precision >= 0) {
-        snprintf(text, sizeof text, "%.*f", (int)precision, fabs(v));
+        tn_snprintf(text, sizeof text, "%.*f", (int)precision, fabs(v));
     } else {
         int exponent;
         if (v == 0) return v;
-        snprintf(text, sizeof text, "%.0e", fabs(v));
+        tn_snprintf(text, sizeof text, "%.0e", fabs(v));
         exponent = atoi(strchr(text, 'e') + 1); /* of the first digit, perhaps rounded up */
-        snprintf(text, sizeof text, "%.17e", fabs(v));
+        tn_snprintf(text, sizeof text, "%.17e", fabs(v));
         exponent = atoi(strchr(text, 'e') + 1);
         if (exponent + precision < -1) return copysign(0.0, v);
         if (exponent + precision == -1) { /* below the unit: up or nothing */
             double unit = pow(10, (double)-precision);
             return fabs(v) > unit / 2 ? copysign(unit, v) : copysign(0.0, v);
         }
-        snprintf(text, sizeof text, "%.*e", (int)(exponent + precision), fabs(v));
+        tn_snprintf(text, sizeof text, "%.*e", (int)(exponent + precision), fabs(v));
     }
     for (char *p = text; *p; p++)
         if (!strchr("0123456789eE+-", *p)) *p = '.';

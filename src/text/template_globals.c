@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../base/c_locale.h"
 #include "template_run.h"
 
 /* ---- range --------------------------------------------------------------------------------------------- */
@@ -111,10 +112,7 @@ static tn_tval global_strftime_now(tn_trun *r, tn_tval self, const tn_tval *a) {
     struct tm now;
     const time_t seconds = time(NULL);
     if (!localtime_r(&seconds, &now)) tn_tfail(&r->m, TN_ERR_IO, "strftime_now: the clock cannot be read");
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    size_t n = strftime(text, MAX_TEXT, format, &now);
-#pragma GCC diagnostic pop
+    const size_t n = tn_strftime(text, MAX_TEXT, format, &now);
     if (n == 0) tn_tfail(&r->m, TN_ERR_FORMAT, "strftime_now: the result is too long");
     return tn_ttext(&r->m, text, n - 1);
 }

@@ -9,7 +9,8 @@
 
 #include <utf8proc.h>
 
-#include "utf8.h"
+#include "../base/c_locale.h"
+#include "../base/utf8.h"
 
 static const struct {
     char text[3];
@@ -314,7 +315,7 @@ double tn_tdecimal_value(tn_tmem *m, const char *p, size_t n) {
         if (is_digit(p[i]) && exponent < 100000000) exponent = 10 * exponent + (p[i] - '0');
     }
     snprintf(text + at, 32, "e%" PRId64, (negative ? -exponent : exponent) - n_fraction);
-    return strtod(text, NULL);
+    return tn_strtod(text, NULL);
 }
 
 static size_t integer_end(const tn_tlexer *lexer, size_t at, int *base, size_t *digits) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/c_locale.h"
 #include "template_run.h"
 
 /* ---- Floats: the shortest digits that read back as the same -------------------------------------------- */
@@ -13,13 +14,13 @@
 static int shortest_digits(double f, char *digits, int *exponent) {
     char text[40];
     for (int precision = 0; precision < 17; precision++) {
-        snprintf(text, sizeof text, "%.*e", precision, f);
-        if (strtod(text, NULL) == f) break;
+        tn_snprintf(text, sizeof text, "%.*e", precision, f);
+        if (tn_strtod(text, NULL) == f) break;
     }
     int n = 0;
     const char *p = text;
     for (; *p && *p != 'e'; p++)
-        if (*p >= '0' && *p <= '9') digits[n++] = *p; /* the point is the host's language's */
+        if (*p >= '0' && *p <= '9') digits[n++] = *p;
     *exponent = atoi(p + 1);
     while (n > 1 && digits[n - 1] == '0') n--;
     return n;

@@ -11,7 +11,9 @@
 
 static void use_metadata(const tern_model *model) {
     char key[64], type[32], value[80], item[16];
-    const uint64_t n = tern_model_n_metadata(model);
+    tern_model_info info;
+    tern_model_info_get(model, &info);
+    const uint64_t n = info.n_metadata;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t count = 0;
         FUZZ_CHECK(tern_model_metadata(model, i, 3, key, sizeof key, type, sizeof type, value, sizeof value));

@@ -159,8 +159,9 @@ static tern_status generate(errand *e, tern_session *session, tern_generator_opt
         const char *text;
         size_t n;
         status = tern_generator_next(e->generator, &text, &n, &stop, err);
-        const int32_t token = tern_generator_token(e->generator);
-        if (status == TERN_OK) hash(&e->answer, text, n), hash(&e->answer, &token, sizeof token);
+        tern_generated made;
+        tern_generator_result(e->generator, &made);
+        if (status == TERN_OK) hash(&e->answer, text, n), hash(&e->answer, &made.token, sizeof made.token);
     }
     hash(&e->answer, &stop, sizeof stop);
     return status;
@@ -312,7 +313,7 @@ static tern_status do_open(errand *e, tern_error *err) {
     if (status != TERN_OK) return status;
     tern_model_info_get(model, &info);
     hash(&e->answer, &info.n_params, sizeof info.n_params);
-    for (uint64_t i = 0; i < tern_model_n_metadata(model); i++) {
+    for (uint64_t i = 0; i < info.n_metadata; i++) {
         char key[128], type[32], value[256];
         tern_model_metadata(model, i, 4, key, sizeof key, type, sizeof type, value, sizeof value);
         hash(&e->answer, key, strlen(key)), hash(&e->answer, value, strlen(value));

@@ -5,11 +5,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "src/base/fmap.h"
 #include "src/base/fmath.h"
 #include "src/model/arch.h"
 #include "src/model/expr.h"
@@ -73,11 +75,29 @@ static void built_in_descriptions_parse(void **state) {
         tn_arena arena = {0};
         tn_arch arch;
         tn_error err = {0};
-        if (tn_arch_parse(a->text, a->size, a->name, &arena, &arch, &err)) fail_msg("%s", err.message);
+        if (tn_arch_parse_builtin(a, &arena, &arch, &err)) fail_msg("%s", err.message);
         assert_string_equal(arch.name, a->name);
         tn_arena_free(&arena);
     }
     assert_true(n >= 4);
+}
+
+static void built_in_descriptions_are_the_files(void **state) {
+    (void)state;
+    for (const tn_arch_source *a = tn_arch_builtin; a->name; a++) {
+        char path[128];
+        tn_fmap file;
+        size_t n;
+        char *text = tn_arch_source_text(a, &n);
+        snprintf(path, sizeof path, "models/%s.yaml", a->name);
+        if (tn_fmap_open(&file, path, NULL)) fail_msg("%s cannot be opened", path);
+        assert_int_equal(n, file.size);
+        assert_memory_equal(text, file.data, n);
+        assert_true(tn_arch_source_has(a, a->name));
+        assert_false(tn_arch_source_has(a, "no such words"));
+        tn_fmap_close(&file);
+        free(text);
+    }
 }
 
 /* A small description, with one line replaced. */
@@ -242,6 +262,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(expressions_mean_what_arithmetic_says),
         cmocka_unit_test(built_in_descriptions_parse),
+        cmocka_unit_test(built_in_descriptions_are_the_files),
         cmocka_unit_test(wrong_descriptions_are_refused_at_their_place),
         cmocka_unit_test(elementary_functions_are_accurate),
     };

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "src/model/model.h"
 #include "src/session/blocks.h"
@@ -165,6 +166,49 @@ static const struct {
     {&tiny_llama, TN_KV_Q8_0, 400, 200, 131, 150}, {&tiny_gemma3, TN_KV_F16, 1400, 32, 100, 20},
     {&tiny_gemma3, TN_KV_F16, 1400, 32, 900, 150}, {&tiny_gemma3, TN_KV_Q8_0, 1400, 200, 960, 200},
 };
+
+static size_t resident_bytes(void) {
+    unsigned long all, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu %lu", &all, &resident), 2);
+    fclose(f);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Of 4096 tokens a fork has a list of its own and shares the 1 MiB that was computed of them; the first token that it goes on by takes
+ * one block. The shortest time counts: others have the processor too. */
+static void a_fork_takes_no_time_and_no_memory_until_it_grows(void **state) {
+    (void)state;
+    enum { N_FORKS = 100, N = 4096 };
+    family f = family_of(&tiny_llama, TN_KV_F16, N + 100, 512);
+    static int32_t ids[N];
+    tn_session *forks[N_FORKS], *s = fresh(&f);
+    double shortest = 1;
+    tiny_ids(ids, N, f.m->hparams.n_vocab, 5);
+    tiny_eval(s, ids, N);
+    const size_t before = resident_bytes();
+    for (int i = 0; i < N_FORKS; i++) {
+        struct timespec begin, end;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        assert_int_equal(tn_session_fork(s, &forks[i], NULL), TN_OK);
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        const double seconds =
+            (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+        if (seconds < shortest) shortest = seconds;
+    }
+    const size_t each = (resident_bytes() - before) / N_FORKS;
+    printf("a fork of %d tokens: %.1f us, %zu bytes\n", N, 1e6 * shortest, each);
+    assert_true(shortest < 1e-3);
+    assert_true(each < 2 * sizeof ids); /* the list, and tables of the blocks */
+    for (int i = 0; i < N_FORKS; i++) {
+        tiny_eval(forks[i], ids, 1);
+        assert_memory_equal(tn_session_logits(forks[i], 0), tn_session_logits(forks[0], 0), row_bytes(&f));
+    }
+    for (int i = 0; i < N_FORKS; i++) tn_session_free(forks[i]);
+    tn_session_free(s);
+    tn_model_close(f.m);
+}
 
 /* A prefix, two forks of it and a fork of a fork, which take turns; then each is taken back into what it shares. */
 static void forks_go_on_with_the_bits_of_sessions_alone(void **state) {
@@ -338,6 +382,7 @@ static void forks_live_on_threads_of_their_own(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shared_blocks_are_as_copies),
+        cmocka_unit_test(a_fork_takes_no_time_and_no_memory_until_it_grows),
         cmocka_unit_test(a_fork_that_is_forked_at_every_block_holds_no_more_for_it),
         cmocka_unit_test(forks_go_on_with_the_bits_of_sessions_alone),
         cmocka_unit_test(any_order_of_calls_gives_the_same_bits),

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "src/exec/pool.h"
@@ -59,6 +60,42 @@ static void every_run_reaches_every_thread(void **state) {
     for (int i = 0; i < 3000; i++) tn_pool_run(pool, touch, counts);
     for (int t = 0; t < 4; t++) assert_int_equal(atomic_load(&counts[t]), 3000);
     tn_pool_free(pool);
+}
+
+/* ---- Signals ---- */
+
+static atomic_uint n_handled;
+
+static void count_signal(int number) {
+    (void)number;
+    atomic_fetch_add(&n_handled, 1);
+}
+
+/* A signal for the process goes to any thread that does not block it: as long as the caller does, nobody takes it. */
+static void signals_are_the_host_s(void **state) {
+    (void)state;
+    const struct sigaction action = {.sa_handler = count_signal};
+    struct sigaction before;
+    sigset_t one, mask, pending;
+    tn_pool *pool;
+    atomic_uint counts[4] = {0};
+    assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+    assert_int_equal(tn_pool_new(4, false, &pool, NULL), TN_OK);
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    for (int number = 1; number < 32; number++) assert_int_equal(sigismember(&mask, number), 0);
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &one, &mask);
+    kill(getpid(), SIGUSR1);
+    for (int i = 0; i < 100; i++) tn_pool_run(pool, touch, counts);
+    usleep(10000); /* asleep too */
+    assert_int_equal(atomic_load(&n_handled), 0);
+    sigpending(&pending);
+    assert_int_equal(sigismember(&pending, SIGUSR1), 1);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    assert_int_equal(atomic_load(&n_handled), 1);
+    tn_pool_free(pool);
+    sigaction(SIGUSR1, &before, NULL);
 }
 
 /* ---- Stress ---- */
@@ -153,6 +190,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(barriers_hold),
         cmocka_unit_test(every_run_reaches_every_thread),
+        cmocka_unit_test(signals_are_the_host_s),
         cmocka_unit_test(phases_of_any_length_and_any_number_of_threads_hold),
         cmocka_unit_test(pinned_threads_have_a_processor_each_and_the_caller_keeps_its_own),
         cmocka_unit_test(a_pool_without_work_ends),

@@ -40,7 +40,7 @@ static void compute(tern_model *model, float logits[50]) {
     for (int i = 0; i < N_IDS; i++) ids[i] = i * 7 % 50;
     if (tern_session_new(model, &options, &session, &err)) fail_msg("%s", err.message);
     if (tern_session_eval(session, ids, N_IDS, 1, &err)) fail_msg("%s", err.message);
-    memcpy(logits, tern_session_logits(session, 0), 50 * sizeof *logits);
+    memcpy(logits, tern_session_row(session, 0, NULL), 50 * sizeof *logits);
     tern_session_free(session);
     tern_model_close(model);
 }

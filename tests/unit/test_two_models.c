@@ -42,7 +42,7 @@ static int32_t token(uint32_t worker, int i) {
 static bool step(tern_session *session, uint32_t worker, int i, row out) {
     const int32_t id = token(worker, i);
     if (tern_session_eval(session, &id, 1, 1, NULL) != TERN_OK) return false;
-    memcpy(out, tern_session_logits(session, 0), sizeof(row));
+    memcpy(out, tern_session_row(session, 0, NULL), sizeof(row));
     return true;
 }
 
