@@ -77,7 +77,7 @@ static uint8_t *chunk_at(const tn_task *t, const tn_kv *kv, size_t head, uint32_
 /* Blocks lie far apart: the next chunk is not what comes next in memory, which is all that a processor expects. The first lines of its
  * part are asked for while this one is computed; from there on it is in order again. */
 static void expect_chunk(const tn_task *t, const tn_kv *kv, size_t head, uint32_t chunk) {
-    enum { FIRST_BYTES = 2048, LINE_BYTES = 64 };
+    enum { FIRST_BYTES = 512, LINE_BYTES = 64 };
     const uint8_t *at = chunk_at(t, kv, head, chunk);
     for (size_t i = 0; i < FIRST_BYTES && i < TN_ATTN_CHUNK * kv->pos_stride; i += LINE_BYTES) {
         __builtin_prefetch(at + kv->k + i);
