@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "file.h"
 #include "json.h"
@@ -131,11 +130,14 @@ static tn_status open_dir(tn_checkpoint *c, const char *dir, tn_error *err) {
     static const char *const single[] = {SINGLE_NAME};
     const char *index = join(c, dir, INDEX_NAME), *one = join(c, dir, SINGLE_NAME);
     if (!index || !one) return no_memory(dir, err);
-    if (access(index, F_OK) == 0) return open_index(c, dir, index, err);
-    if (access(one, F_OK) != 0)
+    bool has_index, has_one;
+    tn_status s = tn_fmap_exists(index, &has_index, err);
+    if (s || has_index) return s ? s : open_index(c, dir, index, err);
+    if ((s = tn_fmap_exists(one, &has_one, err))) return s;
+    if (!has_one)
         return tn_fail(err, TN_ERR_IO, TN_ST_WHAT, dir,
                        "neither " SINGLE_NAME " nor " INDEX_NAME " is there");
-    tn_status s = read_shards(c, dir, single, 1, err);
+    s = read_shards(c, dir, single, 1, err);
     return s ? s : build_names(c, dir, err);
 }
 

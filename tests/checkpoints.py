@@ -327,5 +327,13 @@ class Checkpoint:
         return folder
 
 
+# What published checkpoints have beside: each file says something that is in the converted one.
+BESIDE = {
+    "README.md": "---\nlicense: mit\ntags: [tiny, test]\nbase_model: some-lab/Base-Model-v2-1B\n---\n# A model\n",
+    "chat_template.jinja": "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
+    "generation_config.json": {"temperature": 0.5, "top_p": 0.9},
+}
+
+
 def cases():
     return list(tiny.CASES.values()) + architectures.CASES + architectures_encoders.CASES + architectures_moe.CASES

@@ -96,7 +96,7 @@ class Workplace:
         self.out.mkdir(parents=True)
         case = dataclasses.replace(tiny.CASES["llama"], n_layers=1)
         tiny.Model(case).write(self.folder / "model.gguf", meta={"tokenizer.chat_template": ("str", TEMPLATE)})
-        checkpoints.Checkpoint.of(tiny.CASES["llama"]).write(self.folder / "checkpoint", shards=2)
+        checkpoints.Checkpoint.of(tiny.CASES["llama"]).write(self.folder / "checkpoint", shards=2, files=checkpoints.BESIDE)
         (self.folder / "messages.json").write_text(json.dumps([{"role": "user", "content": "at the sea"}]))
         (self.folder / "text.txt").write_text(TEXT)
         (self.folder / "lines.txt").write_text("\n".join(TEXT.split(". ")[:6]))
@@ -135,12 +135,13 @@ class Workplace:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.environment()}
         return subprocess.Popen([*map(str, wrap), TERN, *map(str, command.args)], cwd=self.folder, preexec_fn=prepare, **(pipes | more))
 
-    def end(self, process, command, timeout=120):
+    def end(self, process, command, timeout=600):
         try:
             stdout, stderr = process.communicate(command.stdin.encode(), timeout=timeout)
         except subprocess.TimeoutExpired:
             process.kill()
-            raise
+            _, stderr = process.communicate()
+            raise AssertionError(f"{command.name} hangs: {stderr[-600:]!r}") from None
         return Result(process.returncode, stdout or b"", stderr or b"", {p.name: p.read_bytes() for p in self.out.iterdir()})
 
     def run(self, command, **more):

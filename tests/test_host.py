@@ -13,7 +13,7 @@ import tiny
 HELPER = pathlib.Path(os.environ.get("TERN_BUILD", "build/tests")).resolve() / "allocations"
 LONG = bool(os.environ.get("TERN_LONG"))
 # Ways through of tests/helpers/allocations.c, and which allocations fail: each that many.
-STEPS = {"generate": 1, "restore": 11, "drop": 31, "embed": 23, "quantize": 11, "imatrix": 23, "convert": 101, "measure": 4001}
+STEPS = {"generate": 1, "restore": 11, "drop": 31, "fork": 13, "embed": 23, "quantize": 11, "imatrix": 23, "convert": 101, "measure": 4001}
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
 
 
@@ -26,7 +26,7 @@ class Host(unittest.TestCase):
         path = pathlib.Path(folder.name) / "tiny.gguf"
         cls.folder = pathlib.Path(folder.name)
         cls.model = tiny.Model(case).write(path, meta={"tokenizer.chat_template": ("str", TEMPLATE)})
-        cls.checkpoint = checkpoints.Checkpoint.of(tiny.CASES["llama"]).write(cls.folder / "checkpoint", shards=2)
+        cls.checkpoint = checkpoints.Checkpoint.of(tiny.CASES["llama"]).write(cls.folder / "checkpoint", shards=2, files=checkpoints.BESIDE)
 
     def helper(self, *args):
         command = [str(arg) for arg in (HELPER, *args)]

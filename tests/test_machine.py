@@ -117,6 +117,20 @@ class Limits(TestCase):
         self.assertLess(self.n_survived, self.n_done)
         self.report("little address space")
 
+    def test_too_little_address_space_is_refused_with_numbers(self):
+        model = self.place.folder / "model.gguf"
+        limit = self.lowest(resource.RLIMIT_AS) + 8
+        large = self.place.folder.parent / "large.gguf"  # the same, and a hole behind it
+        large.write_bytes(model.read_bytes())
+        os.truncate(large, 2 * limit * MIB)
+        for args, why in ((("-m", model, "-c", 1 << 20), r"\d+ MiB for the cache of \d+ positions .*refused"),
+                          (("-m", large), rf"cannot map {2 * limit * MIB} bytes")):
+            done = subprocess.run([TERN, "run", *map(str, args), "-p", "at the", "-n", "1", "-t", "1"], capture_output=True, text=True,
+                                  env=self.place.environment(), check=False,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit * MIB, limit * MIB)))
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertRegex(done.stderr, rf"\Atern: error: .*{why}.*\n\Z")
+
     def test_little_memory_of_its_own_is_refused_or_enough(self):
         self.limited("data", resource.RLIMIT_DATA, [n * MIB // 4 for n in (range(1, 30) if LONG else (2, 5, 14))])
         self.report("little memory")

@@ -45,8 +45,9 @@ class Soak(unittest.TestCase):
             folder = pathlib.Path(name)
             models = [*write_models(folder), *([REAL] if REAL.exists() and SECONDS >= 60 else [])]
             command = [str(word) for word in (HELPER, SECONDS, folder, *models)]
-            # What a thread keeps for itself counts as in use, and arenas of threads as memory.
-            exact = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1"}
+            # What a thread keeps for itself counts as in use, and arenas and stacks of threads that ended as memory.
+            keep_nothing = "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:glibc.pthread.stack_cache_size=0"
+            exact = {**os.environ, "GLIBC_TUNABLES": keep_nothing}
             done = subprocess.run(command, capture_output=True, text=True, timeout=600 + 2 * SECONDS, env=exact)
         print(done.stdout.strip())
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "chat.h"
+#include "json_read.h"
 #include "output.h"
 
 enum { STORE_VERSION = 1 };
@@ -24,28 +25,30 @@ static bool state_path(const char *path, char *out, size_t cap) {
 
 /* ---- Save ---- */
 
-static json_t *messages_json(const tn_chat *chat) {
+static json_t *messages_json(const tn_chat *chat, bool *ok) {
     json_t *list = json_array();
     tern_message m;
     for (size_t i = 0; tern_chat_message(chat->chat, i, &m); i++)
-        json_array_append_new(list, json_pack("{s:s, s:s%}", "role", m.role, "content", m.text, m.n));
+        *ok &= json_array_append_new(list,
+                                     json_pack("{s:s, s:s%}", "role", m.role, "content", m.text, m.n)) == 0;
     return list;
 }
 
-static json_t *settings_json(const tn_chat *chat) {
+static json_t *settings_json(const tn_chat *chat, bool *ok) {
     json_t *object = json_object();
     const char *name;
     char value[32];
     for (size_t i = 0; tn_chat_settings_get(&chat->settings, i, &name, value); i++)
-        json_object_set_new(object, name, json_string(value));
+        *ok &= json_object_set_new(object, name, json_string(value)) == 0;
     return object;
 }
 
 static char *conversation_json(const tn_chat *chat) {
-    json_t *root =
-        json_pack("{s:i, s:o, s:o, s:I}", "tern-chat", STORE_VERSION, "messages", messages_json(chat),
-                  "settings", settings_json(chat), "draws", (json_int_t)chat->settings.n_draws);
-    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    bool ok = true;
+    json_t *messages = messages_json(chat, &ok), *settings = settings_json(chat, &ok);
+    json_t *root = json_pack("{s:i, s:o, s:o, s:I}", "tern-chat", STORE_VERSION, "messages", messages,
+                             "settings", settings, "draws", (json_int_t)chat->settings.n_draws);
+    char *text = root && ok ? json_dumps(root, JSON_INDENT(1)) : NULL;
     json_decref(root);
     return text;
 }
@@ -171,7 +174,7 @@ int tn_chat_load(tn_chat *chat, const char *path) {
     json_error_t error;
     int failed = tn_cli_read(path, &file);
     if (failed) return failed;
-    json_t *root = json_loadb(file.bytes, file.n, JSON_ALLOW_NUL, &error);
+    json_t *root = tn_json_read(file.bytes, file.n, JSON_ALLOW_NUL, &error);
     free(file.bytes);
     if (!root) return tn_cli_fail("cannot load: %s: line %d: %s", path, error.line, error.text);
     failed = load_conversation(chat, root, path);

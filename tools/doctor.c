@@ -148,7 +148,7 @@ static void print_machine(const tn_doctor *d) {
     const tern_machine *m = &d->machine;
     char total[24], free_now[24], buffer[24];
     print_line("cpu", m->cpu);
-    print_line("features", *m->features ? m->features : "(the system names none)");
+    print_line("features", *m->features ? m->features : "(none that matters to kernels)");
     printf("%-10s %s, %s; possible here: %s\n", "kernels", m->isa, why_kernels(m), m->isas);
     printf("%-10s %" PRIu32 " processors, %" PRIu32 " allowed to this process (affinity), on %" PRIu32
            " physical cores",

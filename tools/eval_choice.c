@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "eval.h"
+#include "json_read.h"
 #include "terminal.h"
 
 typedef struct tn_choice_run {
@@ -103,7 +104,7 @@ static int score_line(tn_choice_run *r, const char *line, size_t n) {
     size_t blank = 0;
     while (blank < n && (line[blank] == ' ' || line[blank] == '\t' || line[blank] == '\r')) blank++;
     if (blank == n) return TN_EXIT_DONE;
-    json_t *object = json_loadb(line, n, JSON_REJECT_DUPLICATES, &why);
+    json_t *object = tn_json_read(line, n, JSON_REJECT_DUPLICATES, &why);
     const int failed = object ? score_question(r, object) : bad(r, why.text);
     json_decref(object);
     return failed;

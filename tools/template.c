@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "json_read.h"
 #include "terminal.h"
 
 static const char help[] =
@@ -28,11 +29,13 @@ static int read_variables(const tn_options *options, char **out) {
     int failed = 0;
     for (size_t i = 0; all && !failed && i < options->var.n; i++) {
         const char *text = options->var.v[i], *equals = strchr(text, '=');
-        json_error_t bad;
-        json_t *value =
-            equals && equals > text ? json_loads(equals + 1, JSON_DECODE_ANY | JSON_ALLOW_NUL, &bad) : NULL;
+        json_error_t bad = {.text = "no value"};
+        json_t *value = equals && equals > text ? tn_json_read(equals + 1, strlen(equals + 1),
+                                                               JSON_DECODE_ANY | JSON_ALLOW_NUL, &bad)
+                                                : NULL;
         if (!value)
-            failed = tn_cli_fail_usage(options->command, "--var: expected NAME=JSON, found '%s'", text);
+            failed = tn_cli_fail_usage(options->command, "--var: expected NAME=JSON, found '%s': %s", text,
+                                       bad.text);
         else if (json_object_setn_new(all, text, (size_t)(equals - text), value))
             failed = tn_cli_fail_usage(options->command, "--var: not a name: '%s'", text);
     }

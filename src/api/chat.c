@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../base/clock.h"
-#include "../text/utf8.h"
+#include "../base/utf8.h"
 #include "api.h"
 
 typedef struct chat_message {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../base/json.h"
+#include "../base/utf8.h"
 #include "../text/template.h"
 #include "api.h"
 
@@ -57,8 +58,9 @@ static tn_status parse_templates(tern_template *t, const tern_template_options *
 
 /* False only if memory is out: a text that is not UTF-8 is left out. */
 static bool trust(json_t *trusted, const char *name, const char *text, size_t n) {
-    json_t *value = json_stringn(text, n);
-    return !value || json_object_set_new(trusted, name, value) == 0;
+    for (size_t i = 0, len; i < n; i += len)
+        if (!(len = tn_utf8_char(text + i, n - i))) return true;
+    return json_object_set_new(trusted, name, json_stringn_nocheck(text, n)) == 0;
 }
 
 static bool trust_token(json_t *trusted, const char *name, const tn_tokenizer *tok, int64_t id) {

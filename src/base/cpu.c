@@ -55,24 +55,57 @@ enum { EMULATED = HAS_AVXVNNI | HAS_AVX512 | HAS_AVX512VNNI };
 enum { EMULATED = 0 };
 #endif
 
-/* The operating system must save the wide registers too: where it does not (old hypervisors, XSAVE masked)
- * the instructions fault though cpuid lists them. */
+/* What of the registers' state the operating system saves: where it does not save the wide ones (old hypervisors, XSAVE masked)
+ * their instructions fault though cpuid lists them. */
+enum { STATE_AVX = 6, STATE_AVX512 = 0xe6 /* and of masks and upper halves */, STATE_AMX = 0x60000 };
+
+static unsigned states_saved(void) {
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
 static unsigned detect(void) {
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
     const unsigned need = bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C;
     if ((c & need) != need) return 0;
-    unsigned xcr0_low, xcr0_high;
-    __asm__ volatile("xgetbv" : "=a"(xcr0_low), "=d"(xcr0_high) : "c"(0));
-    if ((xcr0_low & 6) != 6) return 0; /* SSE and AVX state */
+    const unsigned states = states_saved();
+    if ((states & STATE_AVX) != STATE_AVX) return 0;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2)) return 0;
     const unsigned avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ | bit_AVX512CD;
     unsigned has = HAS_AVX2 | EMULATED;
-    if ((b & avx512) == avx512 && (xcr0_low & 0xe6) == 0xe6) { /* and the state of masks and upper halves */
+    if ((b & avx512) == avx512 && (states & STATE_AVX512) == STATE_AVX512) {
         has |= HAS_AVX512 | (c & bit_AVX512VNNI ? HAS_AVX512VNNI : 0u);
     }
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bit_AVXVNNI)) has |= HAS_AVXVNNI;
     return has;
+}
+
+/* Where cpuid lists each: leaf, subleaf, register (eax 0 ... edx 3) and bit. */
+static const struct feature {
+    const char *name;
+    unsigned leaf, subleaf, place, bit, state;
+} features[] = {
+    {"sse4_2", 1, 0, 2, bit_SSE4_2, 0},
+    {"avx", 1, 0, 2, bit_AVX, STATE_AVX},
+    {"f16c", 1, 0, 2, bit_F16C, STATE_AVX},
+    {"fma", 1, 0, 2, bit_FMA, STATE_AVX},
+    {"avx2", 7, 0, 1, bit_AVX2, STATE_AVX},
+    {"avx_vnni", 7, 1, 0, bit_AVXVNNI, STATE_AVX},
+    {"avx512f", 7, 0, 1, bit_AVX512F, STATE_AVX512},
+    {"avx512bw", 7, 0, 1, bit_AVX512BW, STATE_AVX512},
+    {"avx512vl", 7, 0, 1, bit_AVX512VL, STATE_AVX512},
+    {"avx512vbmi", 7, 0, 2, bit_AVX512VBMI, STATE_AVX512},
+    {"avx512_vnni", 7, 0, 2, bit_AVX512VNNI, STATE_AVX512},
+    {"amx_int8", 7, 0, 3, 1 << 25, STATE_AMX},
+};
+
+static bool has_feature(const struct feature *f) {
+    unsigned r[4];
+    return __get_cpuid_count(f->leaf, f->subleaf, &r[0], &r[1], &r[2], &r[3]) && (r[f->place] & f->bit) &&
+           (states_saved() & f->state) == f->state;
 }
 #elif defined(__aarch64__)
 /* Bits of the auxiliary vector (Linux arm64 elf_hwcaps), which older headers lack. */
@@ -85,11 +118,36 @@ static unsigned detect(void) {
     return (caps & HWCAP_BIT_ASIMD ? HAS_NEON : 0u) | (caps & HWCAP_BIT_ASIMDDP ? HAS_DOTPROD : 0u) |
            (caps2 & HWCAP2_BIT_I8MM ? HAS_I8MM : 0u);
 }
+
+static const struct feature {
+    const char *name;
+    unsigned long caps, caps2;
+} features[] = {
+    {"asimd", HWCAP_BIT_ASIMD, 0}, {"asimdhp", 1ul << 10, 0}, {"asimddp", HWCAP_BIT_ASIMDDP, 0},
+    {"i8mm", 0, HWCAP2_BIT_I8MM},  {"bf16", 0, 1ul << 14},    {"sve", 1ul << 22, 0},
+    {"sve2", 0, 1ul << 1},
+};
+
+static bool has_feature(const struct feature *f) {
+    return (getauxval(AT_HWCAP) & f->caps) == f->caps && (getauxval(AT_HWCAP2) & f->caps2) == f->caps2;
+}
 #else
 static unsigned detect(void) {
     return 0;
 }
+
+static const struct feature { const char *name; } features[] = {{""}};
+
+static bool has_feature(const struct feature *f) {
+    (void)f;
+    return false;
+}
 #endif
+
+const char *tn_cpu_feature(int i) {
+    if (i < 0 || (size_t)i >= sizeof features / sizeof *features) return NULL;
+    return has_feature(&features[i]) ? features[i].name : "";
+}
 
 bool tn_isa_supported(tn_isa isa) {
     return (levels[isa].needs & ~detect()) == 0;

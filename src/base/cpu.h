@@ -25,6 +25,11 @@ const char *tn_isa_name(tn_isa isa);
 /* Whether processor and operating system support the level. */
 bool tn_isa_supported(tn_isa isa);
 
+/* For i = 0, 1, ...: the name, as Linux has it, of an instruction set that this process may use and that matters to kernels; "" for
+ * one that it may not; NULL at the end. In rising order of use. The processor is asked, not /proc/cpuinfo: an emulator shows
+ * programs another one than the system's. */
+const char *tn_cpu_feature(int i);
+
 /* The best supported level, or the one that the environment variable TERN_ISA names; an unknown or
  * unsupported name is an error that lists those possible here. */
 tn_status tn_isa_choose(tn_isa *out, tn_error *err);

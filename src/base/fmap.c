@@ -109,6 +109,11 @@ void tn_fmap_close(tn_fmap *map) {
     *map = (tn_fmap){0};
 }
 
+tn_status tn_fmap_exists(const char *path, bool *exists, tn_error *err) {
+    *exists = access(path, F_OK) == 0;
+    return *exists || errno == ENOENT ? TN_OK : tn_fail(err, TN_ERR_IO, WHAT, path, "%s", strerror(errno));
+}
+
 bool tn_fmap_is_whole(const tn_fmap *map) {
     struct stat st;
     return !map->mapping || (fstat(map->fd, &st) == 0 && (uint64_t)st.st_size >= map->end);

@@ -44,6 +44,9 @@ tn_status tn_fmap_open(tn_fmap *out, const char *path, tn_error *err);
 tn_status tn_fmap_open_source(tn_fmap *out, const tn_fmap_source *source, tn_error *err);
 void tn_fmap_close(tn_fmap *map);
 
+/* Whether anything is at a path; an error where that cannot be told. */
+tn_status tn_fmap_exists(const char *path, bool *exists, tn_error *err);
+
 /* Whether the file still has the size that is mapped. Behind the end of one that became shorter are zeros as far as its last page
  * goes, and SIGBUS; so who hands on what comes of the map asks this before. */
 bool tn_fmap_is_whole(const tn_fmap *map);

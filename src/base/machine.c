@@ -7,45 +7,17 @@
 
 #include "memory.h"
 
-/* Names of the "flags" (x86) and "Features" (ARM) lines of /proc/cpuinfo, in rising order of use to kernels.
- */
-static const char *const wanted_features[] = {
-    "sse4_2",   "avx",      "f16c",        "fma",         "avx2",     "avx_vnni", "avx512f",
-    "avx512bw", "avx512vl", "avx512_vbmi", "avx512_vnni", "amx_int8", "asimd",    "asimdhp",
-    "asimddp",  "i8mm",     "bf16",        "sve",         "sve2",
-};
-
 static void append(char *dst, size_t cap, const char *separator, const char *word) {
     const size_t n = strlen(dst);
     if (n + strlen(separator) + strlen(word) < cap)
         snprintf(dst + n, cap - n, "%s%s", n ? separator : "", word);
 }
 
-/* Whether a line of words separated by spaces has the word. */
-static bool has_word(const char *line, const char *word) {
-    const size_t n = strlen(word);
-    for (const char *at = line; (at = strstr(at, word)); at += n) {
-        const bool begins = at == line || strchr(" \t:", at[-1]);
-        if (begins && strchr(" \t\n", at[n])) return true;
-    }
-    return false;
-}
-
 static void read_features(char *dst, size_t cap) {
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    char *line = NULL;
-    size_t line_cap = 0;
+    const char *name;
     dst[0] = '\0';
-    if (!f) return;
-    while (getline(&line, &line_cap, f) >= 0) {
-        if (strncmp(line, "flags", 5) != 0 && strncmp(line, "Features", 8) != 0) continue;
-        for (size_t i = 0; i < sizeof wanted_features / sizeof *wanted_features; i++) {
-            if (has_word(line, wanted_features[i])) append(dst, cap, " ", wanted_features[i]);
-        }
-        break; /* the first processor stands for all */
-    }
-    free(line);
-    fclose(f);
+    for (int i = 0; (name = tn_cpu_feature(i)); i++)
+        if (*name) append(dst, cap, " ", name);
 }
 
 static uint64_t total_memory(void) {

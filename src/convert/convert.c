@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "../../formats/json.h"
+#include "../base/fmap.h"
 #include "../model/model.h"
 #include "../text/tokenizer.h"
 #include "convert_impl.h"
@@ -29,7 +29,9 @@ tn_status tn_convert_json(tn_converter *c, const char *name, json_type root, jso
     *out = NULL;
     const char *path = tn_convert_path(c, name);
     if (!path) return tn_convert_no_memory(c);
-    return access(path, F_OK) == 0 ? tn_json_load(TN_CONVERT_WHAT, path, root, out, c->err) : TN_OK;
+    bool exists;
+    const tn_status s = tn_fmap_exists(path, &exists, c->err);
+    return !s && exists ? tn_json_load(TN_CONVERT_WHAT, path, root, out, c->err) : s;
 }
 
 static tn_status read_configs(tn_converter *c) {
@@ -55,7 +57,7 @@ static tn_status validate(const tn_converter *c, const char *path) {
     tn_error why;
     tn_status s = tn_model_open(path, &options, &model, &why);
     if (!s) s = tn_tokenizer_new(&model->vocab, NULL, &tokenizer, &why);
-    if (s) TN_BAD(c, "the result is no model that runs: %s", why.message);
+    if (s) tn_fail(c->err, s, TN_CONVERT_WHAT, c->dir, "the result is no model that runs: %s", why.message);
     tn_tokenizer_free(tokenizer);
     tn_model_close(model);
     return s;

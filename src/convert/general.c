@@ -1,4 +1,5 @@
 /* The keys "general.": what the model is called and how large it is, and how its publisher samples. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,12 +56,12 @@ static tn_status write_name(const tn_converter *c) {
     const char *published = json_string_value(json_object_get(c->config, "_name_or_path"));
     const char *slash = published ? strchr(published, '/') : NULL;
     char *real = realpath(c->dir, NULL);
-    bool ok = real != NULL;
-    if (ok && published && *published && !(slash && strchr(slash + 1, '/')))
-        ok = tn_model_name_read(published, c->n_params, &name);
-    ok = ok && tn_model_name_read(strrchr(real, '/') + 1, c->n_params, &of_dir);
+    if (!real && errno == ENOMEM) return tn_convert_no_memory(c);
+    if (!real) return tn_fail(c->err, TN_ERR_IO, TN_CONVERT_WHAT, c->dir, "%s", strerror(errno));
+    if (published && *published && !(slash && strchr(slash + 1, '/')))
+        tn_model_name_read(published, c->n_params, &name);
+    tn_model_name_read(strrchr(real, '/') + 1, c->n_params, &of_dir);
     free(real);
-    if (!ok) return tn_convert_no_memory(c);
     merge(name.title, of_dir.title);
     merge(name.organization, of_dir.organization);
     merge(name.basename, of_dir.basename);

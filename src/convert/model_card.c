@@ -1,9 +1,8 @@
 /* README.md's front matter, the YAML between two lines of "---": licence, tags, languages, and what the model was made of.
- * None of it is needed to run the model, so what cannot be read is told and left out. */
+ * None of it is needed to run the model, so front matter that is no YAML is told and left out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../../formats/yaml_doc.h"
 #include "../base/fmap.h"
@@ -66,7 +65,7 @@ static void write_licence(card *k, const char **items) {
 }
 
 /* A link, or ORGANIZATION/NAME on Hugging Face. */
-static bool write_origin(const card *k, const char *what, size_t i, const char *id) {
+static void write_origin(const card *k, const char *what, size_t i, const char *id) {
     static const char site[] = "https://huggingface.co/";
     const bool link = !strncmp(id, "http://", 7) || !strncmp(id, "https://", 8) || !strncmp(id, "ssh://", 6);
     const char *name = !strncmp(id, site, strlen(site)) ? id + strlen(site) : id;
@@ -75,7 +74,7 @@ static bool write_origin(const card *k, const char *what, size_t i, const char *
     memset(&parts, 0, sizeof parts);
     const char *slash = strchr(name, '/');
     if (!link || (name != id && slash && !strchr(slash + 1, '/')))
-        if (!tn_model_name_read(name, k->c->n_params, &parts)) return false;
+        tn_model_name_read(name, k->c->n_params, &parts);
     const char *const fields[][2] = {
         {"name", parts.title}, {"organization", parts.organization}, {"version", parts.version}};
     for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
@@ -85,21 +84,18 @@ static bool write_origin(const card *k, const char *what, size_t i, const char *
     snprintf(key, sizeof key, "general.%s.%zu.repo_url", what, i);
     snprintf(url, sizeof url, "%s%s", link ? "" : site, id);
     if (link || (slash && !strchr(id, ' '))) set_text(k->c, key, url);
-    return true;
 }
 
-static bool write_origins(card *k, const char *what, const char *const *names, const char **items) {
+static void write_origins(card *k, const char *what, const char *const *names, const char **items) {
     char key[64];
     size_t n = 0;
     for (; *names && !n; names++) n = texts(k, *names, items, 0);
     snprintf(key, sizeof key, "general.%s.count", what);
     if (n) tn_gguf_set_u32(k->c->writer, key, (uint32_t)n);
-    for (size_t i = 0; i < n; i++)
-        if (!write_origin(k, what, i, items[i])) return false;
-    return true;
+    for (size_t i = 0; i < n; i++) write_origin(k, what, i, items[i]);
 }
 
-static bool write_card(card *k) {
+static void write_card(card *k) {
     static const char *const bases[] = {"base_model", "base_models", "base_model_sources", NULL};
     static const char *const sets[] = {"datasets", "dataset", "dataset_sources", NULL};
     const char *items[MAX_ITEMS];
@@ -110,7 +106,8 @@ static bool write_card(card *k) {
     write_licence(k, items);
     const char *author = scalar(field(k, "model_creator"));
     set_text(k->c, "general.author", author ? author : scalar(field(k, "author")));
-    return write_origins(k, "base_model", bases, items) && write_origins(k, "dataset", sets, items);
+    write_origins(k, "base_model", bases, items);
+    write_origins(k, "dataset", sets, items);
 }
 
 /* The lines between the first and the next that are "---". */
@@ -123,14 +120,19 @@ static const char *front_matter(const tn_fmap *map, size_t *n) {
     return *n && *n <= MAX_FRONT_MATTER ? text : NULL;
 }
 
-static bool parse(tn_converter *c, const char *text, size_t n) {
+static tn_status parse(tn_converter *c, const char *text, size_t n) {
     card k = {.c = c};
     tn_yaml_problem problem;
-    if (!tn_yaml_load(text, n, &k.doc, &problem)) return false;
-    k.root = yaml_document_get_root_node(&k.doc);
-    const bool ok = k.root && k.root->type == YAML_MAPPING_NODE && write_card(&k);
-    yaml_document_delete(&k.doc);
-    return ok;
+    const bool read = tn_yaml_load(text, n, &k.doc, &problem);
+    if (!read && !problem.text) return tn_convert_no_memory(c);
+    k.root = read ? yaml_document_get_root_node(&k.doc) : NULL;
+    if (k.root && k.root->type == YAML_MAPPING_NODE)
+        write_card(&k);
+    else if (c->options->warn)
+        c->options->warn(c->options->user,
+                         "the front matter of README.md cannot be read: no licence, no tags");
+    if (read) yaml_document_delete(&k.doc);
+    return TN_OK;
 }
 
 tn_status tn_convert_write_card(tn_converter *c) {
@@ -138,15 +140,11 @@ tn_status tn_convert_write_card(tn_converter *c) {
     size_t n;
     const char *path = tn_convert_path(c, "README.md");
     if (!path) return tn_convert_no_memory(c);
-    if (access(path, F_OK) != 0) return TN_OK;
-    bool read = tn_fmap_open(&map, path, NULL) == TN_OK;
-    if (read) {
-        const char *text = front_matter(&map, &n);
-        read = !text || parse(c, text, n);
-        tn_fmap_close(&map);
-    }
-    if (!read && c->options->warn)
-        c->options->warn(c->options->user,
-                         "the front matter of README.md cannot be read: no licence, no tags");
-    return TN_OK;
+    bool exists;
+    tn_status s = tn_fmap_exists(path, &exists, c->err);
+    if (s || !exists || (s = tn_fmap_open(&map, path, c->err))) return s;
+    const char *text = front_matter(&map, &n);
+    if (text) s = parse(c, text, n);
+    tn_fmap_close(&map);
+    return s;
 }

@@ -2,7 +2,7 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <regex.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,25 +10,78 @@
 #include "../base/c_locale.h"
 
 enum { MAX_PARTS = 32, BASENAME = 1, SIZE_LABEL = 2, FINETUNE = 4, VERSION = 8, TYPE = 16 };
-enum { IS_VERSION, IS_TYPE, IS_SIZE, IS_FINETUNE, N_PATTERNS };
-
-static const char *const patterns[N_PATTERNS] = {
-    [IS_VERSION] = "^(v|iter)?[0-9]+([.][0-9]+)*$",
-    [IS_TYPE] = "^(i?q[0-9](_[a-z0-9_])*|b?fp?(16|32))$",
-    [IS_SIZE] = "^((a|[0-9]+x)?[0-9]+([._][0-9]+)?[kmbt][0-9]?|small|mini|medium|large|x?xl)$",
-    [IS_FINETUNE] = "^(chat|instruct|vision|lora)$",
-};
-
 typedef struct parts {
-    regex_t regex[N_PATTERNS];
     char text[TN_MODEL_NAME_BYTES];
     char *part[MAX_PARTS];
     unsigned kinds[MAX_PARTS];
     size_t n;
 } parts;
 
-static bool is(const parts *p, int pattern, const char *text) {
-    return regexec(&p->regex[pattern], text, 0, NULL, 0) == 0;
+/* ---- What a part may be. By hand: the C library's expressions take memory, also where they are matched ---- */
+
+/* Each of these takes something from a text, or nothing if it is not there; of letters either kind. */
+static bool take_of(const char **at, const char *signs) {
+    const bool found = **at && strchr(signs, tolower((unsigned char)**at));
+    *at += found;
+    return found;
+}
+
+static bool take_word(const char **at, const char *word) {
+    const char *c = *at;
+    while (*word && tolower((unsigned char)*c) == *word) c++, word++;
+    if (*word) return false;
+    *at = c;
+    return true;
+}
+
+static bool take_digits(const char **at) {
+    const size_t n = strspn(*at, "0123456789");
+    *at += n;
+    return n > 0;
+}
+
+static bool is_one_of(const char *text, const char *const *words, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const char *at = text;
+        if (take_word(&at, words[i]) && !*at) return true;
+    }
+    return false;
+}
+
+/* "v1.0", "2", "iter3" */
+static bool is_version(const char *at) {
+    if (!take_word(&at, "iter")) take_of(&at, "v");
+    do
+        if (!take_digits(&at)) return false;
+    while (take_of(&at, "."));
+    return !*at;
+}
+
+/* "Q4_K_M", "IQ3_S", "BF16", "fp16" */
+static bool is_type(const char *text) {
+    static const char *const floats[] = {"f16", "f32", "fp16", "fp32", "bf16", "bf32", "bfp16", "bfp32"};
+    const char *at = text;
+    take_of(&at, "i");
+    if (!take_of(&at, "q") || !take_of(&at, "0123456789")) return is_one_of(text, floats, 8);
+    while (take_of(&at, "_"))
+        if (!take_of(&at, "abcdefghijklmnopqrstuvwxyz0123456789_")) return false;
+    return !*at;
+}
+
+/* "135M", "8x7B", "A2.7B", "7b1", "0_5b"; "small" */
+static bool is_size(const char *text) {
+    static const char *const words[] = {"small", "mini", "medium", "large", "xl", "xxl"};
+    const char *at = text;
+    if (is_one_of(text, words, 6)) return true;
+    if (!take_of(&at, "a") && take_digits(&at) && !take_of(&at, "x")) at = text;
+    if (!take_digits(&at) || (take_of(&at, "._") && !take_digits(&at)) || !take_of(&at, "kmbt")) return false;
+    take_of(&at, "0123456789");
+    return !*at;
+}
+
+static bool is_finetune(const char *text) {
+    static const char *const words[] = {"chat", "instruct", "vision", "lora"};
+    return is_one_of(text, words, 4);
 }
 
 /* "7b1" is 7.1B; the unit is a capital. A length of context, say, is no size: then it is written small. */
@@ -60,14 +113,14 @@ static void read_size(parts *p, size_t i, uint64_t n_params) {
 static void classify(parts *p, uint64_t n_params) {
     for (size_t i = 0; i < p->n; i++) {
         char *part = p->part[i];
-        if (is(p, IS_VERSION, part)) {
+        if (is_version(part)) {
             p->kinds[i] = VERSION;
-        } else if (is(p, IS_TYPE, part)) {
+        } else if (is_type(part)) {
             p->kinds[i] = TYPE;
             for (char *c = part; *c; c++) *c = (char)toupper((unsigned char)*c);
-        } else if (i > 0 && is(p, IS_SIZE, part)) {
+        } else if (i > 0 && is_size(part)) {
             read_size(p, i, n_params);
-        } else if (i > 0 && is(p, IS_FINETUNE, part)) {
+        } else if (i > 0 && is_finetune(part)) {
             p->kinds[i] = FINETUNE;
         }
     }
@@ -158,11 +211,11 @@ static void read_parts(parts *p, const char *name, uint64_t n_params, tn_model_n
     if (out->size_label[0] || out->finetune[0] || out->version[0]) join(p, BASENAME, 0, false, out->basename);
 }
 
-static bool read_id(const char *id, uint64_t n_params, tn_model_name *out) {
+static void read_id(const char *id, uint64_t n_params, tn_model_name *out) {
     memset(out, 0, sizeof *out);
     if (strchr(id, ' ') || strlen(id) >= TN_MODEL_NAME_BYTES / 2) { /* a sentence, no name of that kind */
         snprintf(out->title, sizeof out->title, "%s", id);
-        return true;
+        return;
     }
     const char *slash = strchr(id, '/'), *name = slash ? slash + 1 : id;
     if (slash && *id != '.') {
@@ -171,23 +224,14 @@ static bool read_id(const char *id, uint64_t n_params, tn_model_name *out) {
         write_title(organization, out->organization);
     }
     write_title(name, out->title);
-    parts *p = calloc(1, sizeof *p);
-    int n = 0;
-    while (p && n < N_PATTERNS &&
-           regcomp(&p->regex[n], patterns[n], REG_EXTENDED | REG_ICASE | REG_NOSUB) == 0)
-        n++;
-    if (n == N_PATTERNS) read_parts(p, name, n_params, out);
-    for (int i = 0; p && i < n; i++) regfree(&p->regex[i]);
-    free(p);
-    return n == N_PATTERNS;
+    parts p = {0};
+    read_parts(&p, name, n_params, out);
 }
 
-bool tn_model_name_read(const char *id, uint64_t n_params, tn_model_name *out) {
-    const tn_locale locale =
-        tn_locale_enter(); /* of the patterns, of what is a letter and which is its capital */
-    const bool done = read_id(id, n_params, out);
+void tn_model_name_read(const char *id, uint64_t n_params, tn_model_name *out) {
+    const tn_locale locale = tn_locale_enter(); /* of what is a letter and which is its capital, and of numbers */
+    read_id(id, n_params, out);
     tn_locale_leave(locale);
-    return done;
 }
 
 void tn_size_label(char *dst, uint64_t cap, uint64_t n_params) {

@@ -3,7 +3,6 @@
 #ifndef TN_CONVERT_MODEL_NAME_H
 #define TN_CONVERT_MODEL_NAME_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum { TN_MODEL_NAME_BYTES = 256 };
@@ -15,9 +14,9 @@ typedef struct tn_model_name {
     char version[TN_MODEL_NAME_BYTES], size_label[TN_MODEL_NAME_BYTES];
 } tn_model_name;
 
-/* `id` is NAME or ORGANIZATION/NAME. A size in the name that is far from the number of parameters is taken for something else.
- * False when memory is out. */
-bool tn_model_name_read(const char *id, uint64_t n_params, tn_model_name *out);
+/* `id` is NAME or ORGANIZATION/NAME. A size in the name that is far from the number of parameters is taken for something
+ * else. */
+void tn_model_name_read(const char *id, uint64_t n_params, tn_model_name *out);
 
 /* "135M": the number of parameters with at least two digits. */
 void tn_size_label(char *dst, uint64_t cap, uint64_t n_params);

@@ -1,8 +1,8 @@
 /* The tokenizer's metadata: which file has it, and what the description adds. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "../base/fmap.h"
 #include "vocab.h"
 
 static const float PADDING_SCORE = -10000;
@@ -83,13 +83,16 @@ static tn_status write_described(const tn_converter *c, const tn_hf_vocab *v, bo
 
 static tn_status write_all(tn_converter *c, const char *model, const char *lines, const json_t *tokenizer) {
     tn_hf_vocab v;
+    bool has_model, has_lines;
     tn_status s = new_vocab(c, &v);
-    if (s) return s;
-    if (access(model, F_OK) == 0)
+    if (s || (s = tn_fmap_exists(model, &has_model, c->err)) ||
+        (s = tn_fmap_exists(lines, &has_lines, c->err)))
+        return s;
+    if (has_model)
         s = tn_vocab_read_spm(c, model, &v);
     else if (tokenizer)
         s = tn_vocab_read_json(c, tokenizer, &v);
-    else if (access(lines, F_OK) == 0)
+    else if (has_lines)
         s = tn_vocab_read_lines(c, lines, &v);
     else
         s = tn_fail(c->err, TN_ERR_IO, TN_CONVERT_WHAT, c->dir,

@@ -2,7 +2,6 @@
  * order in which llama.cpp's converter lets them decide, so that its files and ours agree. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../base/fmap.h"
 #include "vocab.h"
@@ -235,9 +234,11 @@ static tn_status write_chat_template(tn_converter *c) {
                          json_string_length(own));
     if (json_is_array(own)) return write_templates(c, own);
     if (own && !json_is_null(own)) return TN_OK;
-    if (access(path, F_OK) == 0) return write_template_file(c, path);
+    bool exists;
     json_t *file;
-    tn_status s = tn_convert_json(c, "chat_template.json", JSON_OBJECT, &file);
+    tn_status s = tn_fmap_exists(path, &exists, c->err);
+    if (s || exists) return s ? s : write_template_file(c, path);
+    s = tn_convert_json(c, "chat_template.json", JSON_OBJECT, &file);
     own = json_object_get(file, "chat_template");
     if (!s && json_is_string(own))
         tn_gguf_set_text(c->writer, "tokenizer.chat_template", json_string_value(own),

@@ -119,19 +119,32 @@ static bool has_unused(const tn_slab *slab, uint32_t i) {
            atomic_load(&slab->users[i - slab->first]) == 0;
 }
 
+/* A slab for blocks that the owner has not had yet: i and those behind it. */
+static bool take_more(tn_blocks *b, uint32_t i) {
+    uint32_t end = i + 1;
+    while (end < b->n && !b->at[end]) end++;
+    tn_slab *slab = slab_new(b, i, end - i);
+    if (!slab) return false;
+    if (b->own) let_go(b->own);
+    b->own = slab;
+    return true;
+}
+
+/* A copy is a slab by itself, which goes back as soon as nobody uses the block: part of a larger one would hold the memory of all. */
+static bool replace(tn_blocks *b, uint32_t i, bool keep) {
+    tn_slab *slab = slab_new(b, i, 1);
+    if (!slab) return false;
+    if (keep) memcpy(slab->memory, b->at[i], b->bytes);
+    leave(b, i, i + 1);
+    take(b, slab, i);
+    let_go(slab); /* the block's hold remains */
+    return true;
+}
+
 bool tn_blocks_write(tn_blocks *b, uint32_t i, bool keep) {
     if (is_alone(b, i)) return true;
-    if (!has_unused(b->own, i)) {
-        uint32_t end = i + 1;
-        while (end < b->n && !is_alone(b, end)) end++;
-        tn_slab *slab = slab_new(b, i, end - i);
-        if (!slab) return false;
-        if (b->own) let_go(b->own);
-        b->own = slab;
-    }
-    const tn_slab *own = b->own;
-    if (keep && b->at[i]) memcpy(own->memory + (i - own->first) * own->stride, b->at[i], b->bytes);
-    leave(b, i, i + 1);
+    if (b->at[i]) return replace(b, i, keep);
+    if (!has_unused(b->own, i) && !take_more(b, i)) return false;
     take(b, b->own, i);
     return true;
 }

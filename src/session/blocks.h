@@ -2,15 +2,16 @@
  * common.
  *
  *   owner A   at | 0 | 1 | 2 | 3 | 4 |        B is a fork of A that began amid block 2, and both have gone on: A wrote
- *                  |   |   |   |              in place where it is the only user, B took a copy of block 2 and more
- *   slab      [  0 | 1 | 2 | 3 | 4 ]          behind it from a slab of its own.
+ *                  |   |   |   |              in place where it is the only user, B took a copy of block 2, and room for
+ *   slab      [  0 | 1 | 2 | 3 | 4 ]          all behind it.
  *                  |   |
  *   owner B   at | 0 | 1 | 2 | 3 |   |
  *                          |   |
- *   slab              [    2 | 3 | 4 ]
+ *   slabs             [    2 ] [ 3 | 4 ]
  *
- * All blocks of the first owner come at once. A fork takes nothing until it writes; then a slab with room for all blocks behind the
- * first that it lacks. Owners may be used by different threads, each by one at a time; sharing only reads `from`. */
+ * All blocks of the first owner come at once. A fork takes nothing until it writes; then a slab for each copy of a block that is
+ * shared, and one for all the blocks that it never had. So it never holds more than twice its blocks, however often it is forked
+ * itself. Owners may be used by different threads, each by one at a time; sharing only reads `from`. */
 #ifndef TN_SESSION_BLOCKS_H
 #define TN_SESSION_BLOCKS_H
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/utf8.h"
 #include "normalize.h"
 #include "tokenizer_impl.h"
-#include "utf8.h"
 
 /* GPT-2's bytes_to_unicode: printable Latin-1 stands for itself, the other 68 bytes are U+0100 and up in
  * order. */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/utf8.h"
 #include "grammar_impl.h"
-#include "utf8.h"
 
 enum { MAX_DEPTH = 256, MAX_NODES = 1 << 20, MAX_RULES = 1 << 17, MAX_REPEAT = 10000, MAX_RANGES = 4096 };
 

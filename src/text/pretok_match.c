@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "../base/utf8.h"
 #include "pretok.h"
-#include "utf8.h"
 
 /* What a sign behind a backslash is, other than the sign alone. */
 enum { ESCAPED = 1 << 24 };

@@ -38,7 +38,7 @@ static bool reserve(tn_text_buffer *out, size_t more) {
     const size_t cap = 2 * out->cap + more + 64;
     char *bytes = realloc(out->bytes, cap);
     if (!bytes) {
-        out->failed = true;
+        out->failed = out->no_memory = true;
         return false;
     }
     out->bytes = bytes;
@@ -51,6 +51,7 @@ void tn_put(tn_text_buffer *out, const char *format, ...) {
     va_start(args, format);
     const int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
+    if (n < 0) out->failed = out->no_memory = true;
     if (n < 0 || !reserve(out, (size_t)n + 1)) return;
     va_start(args, format);
     vsnprintf(out->bytes + out->n, (size_t)n + 1, format, args);
@@ -117,7 +118,7 @@ tn_rule_name tn_schema_new_name(tn_schema *c) {
 }
 
 void tn_schema_add_rule(tn_schema *c, const char *name, tn_text_buffer *body) {
-    c->rules.failed |= body->failed;
+    c->rules.failed |= body->failed, c->rules.no_memory |= body->no_memory;
     tn_put(&c->rules, "%s ::= %s\n", name, body->n ? body->bytes : "\"\"");
     free(body->bytes);
     *body = (tn_text_buffer){0};
@@ -249,7 +250,7 @@ static tn_status put_alternatives(tn_schema *c, const json_t *schema, const char
     if (json_array_size(alternatives) == 0)
         return tn_schema_unsupported(c, keyword, "expected an array with at least one schema");
     if (keyword[0] == 'o' && (s = check_exclusion(c, alternatives))) return s;
-    json_t *beside = json_copy((json_t *)schema);
+    json_t *beside = tn_schema_copy(schema);
     if (!beside || json_array_append_new(c->made, beside)) return tn_schema_no_memory(c);
     json_object_del(beside, keyword);
     bool alone = true;
@@ -351,6 +352,7 @@ static tn_status compile(tn_schema *c) {
         if ((s = tn_schema_rule(c, c->refs[i], &name))) return s;
         tn_put(&c->rules, "r%u ::= %s\n", i, name.text);
     }
+    if (c->rules.no_memory) return tn_schema_no_memory(c);
     return c->rules.failed ? tn_schema_bad(c, "too large: the grammar would have more than 8 MiB") : TN_OK;
 }
 

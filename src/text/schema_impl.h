@@ -9,11 +9,11 @@
 
 #include "schema.h"
 
-/* A text that grows; `failed` once memory is out or it is too long. */
+/* A text that grows; `failed` once it is too long or memory is out. */
 typedef struct tn_text_buffer {
     char *bytes;
     size_t n, cap;
-    bool failed;
+    bool failed, no_memory;
 } tn_text_buffer;
 
 void tn_put(tn_text_buffer *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -30,6 +30,7 @@ typedef struct tn_schema {
     tn_text_buffer rules;            /* finished rules */
     const json_t *refs[TN_MAX_REFS]; /* what rule "rN" is for */
     uint32_t n_refs, n_rules, n_steps, n_compared, depth;
+    bool no_memory; /* for a value while merging */
     char path[256]; /* JSON pointer of the schema being read */
     size_t path_len;
     tn_error *err;
@@ -100,6 +101,9 @@ bool tn_schema_is_plain_ref(const json_t *schema);
 
 /* The schema without allOf and $ref: the same one if it has neither, else a merged one that c owns. */
 tn_status tn_schema_flatten(tn_schema *c, const json_t *schema, const json_t **flat);
+
+/* A copy that lacks nothing, or NULL: json_copy leaves out what it has no memory for. */
+json_t *tn_schema_copy(const json_t *value);
 
 /* Both at once. */
 tn_status tn_schema_merge(tn_schema *c, const json_t *a, const json_t *b, const json_t **both);

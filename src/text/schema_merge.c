@@ -89,20 +89,32 @@ static tn_status conflict(const tn_schema *c, const char *key) {
                                  "two of them cannot be merged (allOf, $ref or what stands beside anyOf)");
 }
 
-/* Both schemas, to be merged when they are met. */
-static json_t *both_of(const json_t *a, const json_t *b) {
-    return json_pack("{s:[O,O]}", "allOf", a, b);
+json_t *tn_schema_copy(const json_t *value) {
+    json_t *copy = json_copy((json_t *)(uintptr_t)value);
+    const bool whole =
+        json_array_size(copy) == json_array_size(value) && json_object_size(copy) == json_object_size(value);
+    if (copy && whole) return copy;
+    json_decref(copy);
+    return NULL;
 }
 
-static json_t *merge_properties(const json_t *a, const json_t *b) {
-    json_t *all = json_copy((json_t *)a), *value;
+/* A new value, noted if there was no memory for it. */
+static json_t *made(tn_schema *c, json_t *value) {
+    c->no_memory |= !value;
+    return value;
+}
+
+/* Both schemas, to be merged when they are met. */
+static json_t *both_of(tn_schema *c, const json_t *a, const json_t *b) {
+    return made(c, json_pack("{s:[O,O]}", "allOf", a, b));
+}
+
+static json_t *merge_properties(tn_schema *c, const json_t *a, const json_t *b) {
+    json_t *all = made(c, tn_schema_copy(a)), *value;
     const char *key;
     json_object_foreach((json_t *)b, key, value) {
         const json_t *own = json_object_get(all, key);
-        if (json_object_set_new(all, key, own ? both_of(own, value) : json_incref(value))) {
-            json_decref(all);
-            return NULL;
-        }
+        c->no_memory |= json_object_set_new(all, key, own ? both_of(c, own, value) : json_incref(value)) != 0;
     }
     return all;
 }
@@ -113,23 +125,29 @@ static bool contains(const json_t *array, const json_t *value) {
     return false;
 }
 
+static void append(tn_schema *c, json_t *array, json_t *value) {
+    c->no_memory |= json_array_append(array, value) != 0;
+}
+
 /* The union of two arrays, or what is in both. */
-static json_t *merge_arrays(const json_t *a, const json_t *b, bool in_both) {
-    json_t *all = in_both ? json_array() : json_copy((json_t *)a);
+static json_t *merge_arrays(tn_schema *c, const json_t *a, const json_t *b, bool in_both) {
+    json_t *all = made(c, in_both ? json_array() : tn_schema_copy(a));
     for (size_t i = 0; all && i < json_array_size(b); i++)
-        if (contains(a, json_array_get(b, i)) == in_both) json_array_append(all, json_array_get(b, i));
+        if (contains(a, json_array_get(b, i)) == in_both) append(c, all, json_array_get(b, i));
     return all;
 }
 
+static json_t *as_list(tn_schema *c, const json_t *types) {
+    return made(c, json_is_array(types) ? tn_schema_copy(types) : json_pack("[O]", types));
+}
+
 /* Types as a list; "number" beside "integer" is "integer". */
-static json_t *merge_types(const json_t *a, const json_t *b) {
-    json_t *first = json_is_array(a) ? json_copy((json_t *)a) : json_pack("[O]", a);
-    json_t *second = json_is_array(b) ? json_copy((json_t *)b) : json_pack("[O]", b),
-           *integer = json_string("integer");
-    json_t *number = json_string("number"), *common = merge_arrays(first, second, true);
+static json_t *merge_types(tn_schema *c, const json_t *a, const json_t *b) {
+    json_t *first = as_list(c, a), *second = as_list(c, b), *integer = made(c, json_string("integer"));
+    json_t *number = made(c, json_string("number")), *common = merge_arrays(c, first, second, true);
     const bool whole = (contains(first, integer) && contains(second, number)) ||
                        (contains(second, integer) && contains(first, number));
-    if (whole && !contains(common, integer)) json_array_append(common, integer);
+    if (whole && !contains(common, integer)) append(c, common, integer);
     json_decref(first), json_decref(second), json_decref(integer), json_decref(number);
     return common;
 }
@@ -139,16 +157,17 @@ static json_t *the_greater(const json_t *a, const json_t *b, bool greater) {
     return json_incref((json_t *)((json_number_value(a) >= json_number_value(b)) == greater ? a : b));
 }
 
-/* The value of a keyword that both have; NULL if they cannot be merged. */
-static json_t *merge_values(const char *key, const json_t *a, const json_t *b) {
+/* The value of a keyword that both have; NULL if they cannot be merged, or there was no memory to. */
+static json_t *merge_values(tn_schema *c, const char *key, const json_t *a, const json_t *b) {
     if (json_equal(a, b)) return json_incref((json_t *)a);
-    if (!strcmp(key, "properties") && json_is_object(a) && json_is_object(b)) return merge_properties(a, b);
-    if (!strcmp(key, "required") && json_is_array(a) && json_is_array(b)) return merge_arrays(a, b, false);
-    if (!strcmp(key, "enum") && json_is_array(a) && json_is_array(b)) return merge_arrays(a, b, true);
-    if (!strcmp(key, "type")) return merge_types(a, b);
-    if (!strcmp(key, "items")) return both_of(a, b);
+    if (!strcmp(key, "properties") && json_is_object(a) && json_is_object(b))
+        return merge_properties(c, a, b);
+    if (!strcmp(key, "required") && json_is_array(a) && json_is_array(b)) return merge_arrays(c, a, b, false);
+    if (!strcmp(key, "enum") && json_is_array(a) && json_is_array(b)) return merge_arrays(c, a, b, true);
+    if (!strcmp(key, "type")) return merge_types(c, a, b);
+    if (!strcmp(key, "items")) return both_of(c, a, b);
     if (!strcmp(key, "additionalProperties") && (json_is_false(a) || json_is_false(b))) return json_false();
-    if (!strcmp(key, "additionalProperties")) return both_of(a, b);
+    if (!strcmp(key, "additionalProperties")) return both_of(c, a, b);
     if (!strncmp(key, "min", 3) || !strcmp(key, "exclusiveMinimum")) return the_greater(a, b, true);
     if (!strncmp(key, "max", 3) || !strcmp(key, "exclusiveMaximum")) return the_greater(a, b, false);
     return NULL;
@@ -157,9 +176,9 @@ static json_t *merge_values(const char *key, const json_t *a, const json_t *b) {
 static tn_status add_keyword(tn_schema *c, json_t *all, const char *key, json_t *value) {
     const json_t *own = json_object_get(all, key);
     if (tn_schema_is_annotation(key)) return TN_OK;
-    json_t *merged = own ? merge_values(key, own, value) : json_incref(value);
-    if (!merged) return conflict(c, key);
-    return json_object_set_new(all, key, merged) ? tn_schema_no_memory(c) : TN_OK;
+    json_t *merged = own ? merge_values(c, key, own, value) : json_incref(value);
+    if (!merged && !c->no_memory) return conflict(c, key);
+    return json_object_set_new(all, key, merged) || c->no_memory ? tn_schema_no_memory(c) : TN_OK;
 }
 
 /* A schema that allows only its own properties (or gives the others a schema) must know all of the other's. */
@@ -241,10 +260,11 @@ static const json_t *behind_ref(const tn_schema *c, const json_t *schema) {
                                                                                                  : target;
 }
 
-/* The values of const or enum, as a new array; NULL where there are none. */
-static json_t *values_of(const json_t *schema) {
-    json_t *constant = json_object_get(schema, "const"), *values = json_object_get(schema, "enum");
-    return constant ? json_pack("[O]", constant) : json_is_array(values) ? json_incref(values) : NULL;
+/* How many values const or enum has; *values is NULL for neither. */
+static size_t count_values(const json_t *schema, const json_t **values) {
+    const json_t *constant = json_object_get(schema, "const"), *list = json_object_get(schema, "enum");
+    *values = constant ? constant : json_is_array(list) ? list : NULL;
+    return constant ? 1 : json_array_size(list);
 }
 
 /* Equal numbers may be written differently: 1 and 1.0. */
@@ -255,13 +275,14 @@ static bool may_equal(const json_t *a, const json_t *b) {
 }
 
 static bool values_exclude(const json_t *a, const json_t *b) {
-    json_t *first = values_of(a), *second = values_of(b);
+    const json_t *first, *second;
+    const size_t n_first = count_values(a, &first), n_second = count_values(b, &second);
+    const bool one_first = json_object_get(a, "const"), one_second = json_object_get(b, "const");
     bool exclude = first && second;
-    for (size_t i = 0; exclude && i < json_array_size(first); i++)
-        for (size_t j = 0; exclude && j < json_array_size(second); j++)
-            exclude = !may_equal(json_array_get(first, i), json_array_get(second, j));
-    json_decref(first);
-    json_decref(second);
+    for (size_t i = 0; exclude && i < n_first; i++)
+        for (size_t j = 0; exclude && j < n_second; j++)
+            exclude = !may_equal(one_first ? first : json_array_get(first, i),
+                                 one_second ? second : json_array_get(second, j));
     return exclude;
 }
 

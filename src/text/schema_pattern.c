@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/utf8.h"
 #include "schema_impl.h"
-#include "utf8.h"
 
 enum { MAX_RANGES = 256, MAX_DEPTH = 60, LAST_CHAR = 0x10FFFF };
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/utf8.h"
 #include "tokenizer_impl.h"
-#include "utf8.h"
 
 static bool is_mark(const char *text, size_t n) {
     return n >= TN_SPACE_MARK_LEN && memcmp(text, TN_SPACE_MARK, TN_SPACE_MARK_LEN) == 0;

@@ -1,8 +1,8 @@
 /* Token ids to text, piece by piece, never cutting a character. */
 #include <string.h>
 
+#include "../base/utf8.h"
 #include "tokenizer_impl.h"
-#include "utf8.h"
 
 static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
 enum { REPLACEMENT_LEN = 3 };

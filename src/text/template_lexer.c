@@ -10,7 +10,7 @@
 #include <utf8proc.h>
 
 #include "../base/c_locale.h"
-#include "utf8.h"
+#include "../base/utf8.h"
 
 static const struct {
     char text[3];

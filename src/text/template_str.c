@@ -1,8 +1,8 @@
 /* Strings of a template: bytes with the ranges that came from the caller. */
 #include <string.h>
 
+#include "../base/utf8.h"
 #include "template_value.h"
-#include "utf8.h"
 
 static size_t count_chars(const char *p, size_t n) {
     size_t count = 0;

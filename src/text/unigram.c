@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/utf8.h"
 #include "tokenizer_impl.h"
-#include "utf8.h"
 
 /* How much worse than the worst token a character without one is. */
 static const double unknown_penalty = 10.0;

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "../base/utf8.h"
 #include "normalize.h"
 #include "tokenizer_impl.h"
-#include "utf8.h"
 
 enum { MAX_WORD_CHARS = 100 }; /* a longer word is unknown, as published */
 

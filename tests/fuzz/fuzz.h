@@ -69,6 +69,12 @@ void fuzz_mutate_plain(fuzz_edit *e, fuzz_random *r);
 /* GGUF: counts, lengths, types, dimensions, offsets, whole entries; the words are keys. */
 bool fuzz_mutate_gguf(fuzz_edit *e, fuzz_random *r);
 
+/* The same, or, more often, what is left right: values, types and dimensions, with the tensors one behind the other. */
+bool fuzz_mutate_model(fuzz_edit *e, fuzz_random *r);
+
+/* JSON in one of the input's files: values and members. */
+bool fuzz_mutate_json(fuzz_edit *e, fuzz_random *r, const char *words);
+
 /* The dictionary of the metadata that models have, for fuzz_target.words. */
 extern const char fuzz_gguf_words[];
 

@@ -30,6 +30,10 @@ static const char words[] =
     "`\"post_processor\":`\"decoder\":`\"Sequence\"`\"Split\"`\"ByteLevel\"`\"id\":`\"content\":"
     "`\"special\":`\"unk_token\":`\"byte_fallback\":`\"chat_template\":`-1`0`1e300`4294967296";
 
+static bool mutate(fuzz_edit *e, fuzz_random *r) {
+    return fuzz_mutate_json(e, r, words);
+}
+
 /* The second number of any "data_offsets": [a, b]. */
 static size_t data_bytes(const char *text) {
     size_t most = 0;
@@ -90,4 +94,4 @@ static void run(const uint8_t *data, size_t n) {
     FUZZ_CHECK((access(out, F_OK) == 0) == !s);
 }
 
-const fuzz_target fuzz_convert = {"convert", run, NULL, words, 65536};
+const fuzz_target fuzz_convert = {"convert", run, mutate, words, 65536};

@@ -12,16 +12,20 @@ static const char words[] =
     "`\"BOOL\"`\"F8_E4M3\"`[0,0]`[0,4]`[]`[1]`[2,2]`[4,8]`{`}`,`\"t\":`\\u0041`\\ud83d\\ude00`\\u0000"
     "`18446744073709551615`\"weight_map\":`\"a.safetensors\"`\"../a\"`null";
 
+static bool mutate_header(fuzz_edit *e, fuzz_random *r) {
+    return fuzz_mutate_json(e, r, words);
+}
+
 /* The length stands before the header: a change within the header moves it along. */
 static bool mutate(fuzz_edit *e, fuzz_random *r) {
     uint64_t n;
     if (e->n < 8) return false;
     memcpy(&n, e->data, sizeof n);
-    if (n > e->n - 8 || !n) return false;
+    if (n > e->n - 8 || !n) return mutate_header(e, r); /* an index, perhaps */
     fuzz_edit header = {malloc(e->cap), (size_t)n, e->cap - (e->n - (size_t)n)};
     if (!header.data) return false;
     memcpy(header.data, e->data + 8, header.n);
-    const fuzz_target inner = {.words = words, .max_bytes = header.cap};
+    const fuzz_target inner = {.mutate = mutate_header, .words = words, .max_bytes = header.cap};
     fuzz_mutate(&inner, &header, r, fuzz_mutate_plain);
     fuzz_replace(e, 8, (size_t)n, header.data, header.n);
     n = header.n;

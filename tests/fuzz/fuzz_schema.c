@@ -15,6 +15,10 @@ static const char words[] =
     "`\"oneOf\":`\"allOf\":`\"$ref\":`\"#\"`\"#/$defs/a\"`\"$defs\":`{\"a\":`[`]`{`}`true`false`null`1.5"
     "`-1e15`\"\\\\d+\"`\"^(a|b){2,3}$\"`,";
 
+static bool mutate(fuzz_edit *e, fuzz_random *r) {
+    return fuzz_mutate_json(e, r, words);
+}
+
 static void walk(const char *text, fuzz_bytes choices) {
     tn_grammar *grammar;
     tn_error err;
@@ -47,4 +51,4 @@ static void run(const uint8_t *data, size_t n) {
     free(grammar);
 }
 
-const fuzz_target fuzz_schema = {"schema", run, NULL, words, 16384};
+const fuzz_target fuzz_schema = {"schema", run, mutate, words, 16384};

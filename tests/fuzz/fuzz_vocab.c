@@ -18,4 +18,4 @@ static void run(const uint8_t *data, size_t n) {
     tern_model_close(model);
 }
 
-const fuzz_target fuzz_vocab = {"vocab", run, fuzz_mutate_gguf, fuzz_gguf_words, 65536};
+const fuzz_target fuzz_vocab = {"vocab", run, fuzz_mutate_model, fuzz_gguf_words, 65536};

@@ -183,6 +183,11 @@ def text_seeds():
     chat = "{%- for m in messages %}{{ '<|' + m['role'] + '|>' ~ m.content|default('', true)|trim }}{% endfor %}"
     chat += "{{ tools|tojson(indent=2) }}{{ date }}"
     put("template", "chat", chat, messages, '[{"name": "f", "n": 1.5e3}]', '{"date": "today", "flag": true}')
+    put("json", "messages", messages)
+    put("json", "values", '{"a": [0, -1, 1.5, 1e-3, true, false, null, "\\u00e9\\ud83d\\ude00\\n", [[], {}]], "b": {"c": "\u00e9"}, "a": 2}')
+    put("json", "number", " -12.5e+3\n")
+    put("json", "deep", "[" * 2048 + "]" * 2048)
+    put("json", "too-deep", "[" * 2049 + "]" * 2049)
     for i, (grammar, _) in enumerate(constraint_cases.GRAMMARS):
         put("grammar", i, grammar, rng.randbytes(24))
     for i, schema in enumerate(constraint_cases.SCHEMAS):
@@ -248,6 +253,9 @@ def other_seeds():
     put("recipe", "rules", RECIPE, model_head)
     put("recipe", "target", TARGET, model_head)
     put("arch", "model", (HERE.parents[1] / "models" / "llama.yaml").read_bytes(), model_head)
+    for seed, file in {"bert": "bert", "deepseek2": "deepseek2", "gemma3": "gemma3", "gpt-oss": "gpt-oss", "phi3-longrope": "phi3"}.items():
+        of_model = (CORPUS / "model" / f"seed-{seed}").read_bytes()
+        put("arch", seed, (HERE.parents[1] / "models" / f"{file}.yaml").read_bytes(), of_model.split(BETWEEN)[0])
     sums = [("imatrix.datasets", STRING, ["a"]), ("imatrix.chunk_count", U32, 1), ("general.type", STRING, "imatrix")]
     ones = np.ones(32, "<f4").tobytes()
     put("imatrix", "gguf", gguf(sums, [("blk.0.attn_q.weight.in_sum2", (16, 2), 0, ones), ("blk.0.attn_q.weight.counts", (1, 2), 0, ones[:8])]))

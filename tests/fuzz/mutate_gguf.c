@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "src/base/dtype.h"
 
 enum { MAX_FIELDS = 4096, T_STRING = 8, T_ARRAY = 9 };
 
@@ -22,7 +23,8 @@ typedef struct map {
     size_t n_fields;
     size_t entries[MAX_FIELDS],
         n_entries; /* begins of entries and of the tensors' descriptions, and the end of the last */
-    size_t n_meta; /* entries among them */
+    size_t first[MAX_FIELDS]; /* the first field of each */
+    size_t n_meta;            /* entries among them */
 } map;
 
 static bool take(map *m, field_kind kind, size_t n) {
@@ -71,6 +73,11 @@ static bool take_tensor(map *m) {
     return take(m, F_TYPE, 4) && take(m, F_OFFSET, 8);
 }
 
+static void begin_entry(map *m) {
+    m->first[m->n_entries] = m->n_fields;
+    m->entries[m->n_entries++] = m->at;
+}
+
 static bool read_map(map *m, const fuzz_edit *e) {
     m->data = e->data, m->n = e->n, m->at = 4;
     m->n_fields = m->n_entries = m->n_meta = 0;
@@ -80,15 +87,16 @@ static bool read_map(map *m, const fuzz_edit *e) {
     const uint64_t n_meta = last_number(m);
     bool whole = true;
     for (uint64_t i = 0; i < n_meta && whole && m->n_entries < MAX_FIELDS - 1; i++) {
-        m->entries[m->n_entries++] = m->at;
+        begin_entry(m);
         whole = take_entry(m);
     }
     m->n_meta = m->n_entries;
     for (uint64_t i = 0; i < n_tensors && whole && m->n_entries < MAX_FIELDS - 1; i++) {
-        m->entries[m->n_entries++] = m->at;
+        begin_entry(m);
         whole = take_tensor(m);
     }
     m->entries[m->n_entries] = m->at;
+    m->first[m->n_entries] = m->n_fields;
     return true;
 }
 
@@ -163,5 +171,77 @@ bool fuzz_mutate_gguf(fuzz_edit *e, fuzz_random *r) {
     }
     const field f = m.fields[fuzz_below(r, m.n_fields)];
     if (f.n > 0 || f.kind == F_TEXT) change_field(e, &f, r);
+    return true;
+}
+
+/* ---- What is left right ---- */
+
+static uint64_t number_at(const fuzz_edit *e, const field *f) {
+    uint64_t v = 0;
+    memcpy(&v, e->data + f->at, f->n < 8 ? f->n : 8);
+    return v;
+}
+
+/* The value of an entry: a number of it, or a text. */
+static void change_meta(fuzz_edit *e, const map *m, fuzz_random *r) {
+    const size_t i = fuzz_below(r, m->n_meta), n = m->first[i + 1] - m->first[i];
+    if (n < 4) return; /* cut off */
+    const field *f = &m->fields[m->first[i] + 3 + fuzz_below(r, n - 3)];
+    while (f->kind != F_VALUE && f->kind != F_TEXT && f < &m->fields[m->first[i + 1] - 1]) f++;
+    if (f->kind == F_TEXT || (f->kind == F_VALUE && f->n)) change_field(e, f, r);
+}
+
+/* A list of two instead of one number, as a value by layer has it. */
+static void make_list(fuzz_edit *e, const map *m, fuzz_random *r) {
+    const size_t i = fuzz_below(r, m->n_meta);
+    if (m->first[i + 1] - m->first[i] != 4) return;
+    const field *type = &m->fields[m->first[i] + 2], *f = type + 1;
+    if (f->kind != F_VALUE || 12 + f->n > e->cap - e->n) return;
+    const uint64_t elem = number_at(e, type), count = 2;
+    uint8_t head[16] = {T_ARRAY};
+    memcpy(head + 4, &elem, 4);
+    memcpy(head + 8, &count, 8);
+    uint8_t value[8];
+    memcpy(value, e->data + f->at, f->n);
+    if (fuzz_replace(e, f->at, 0, value, f->n)) fuzz_replace(e, type->at, type->n, head, sizeof head);
+}
+
+/* The type or a dimension of a tensor. */
+static void change_shape(fuzz_edit *e, const map *m, fuzz_random *r) {
+    if (m->n_entries == m->n_meta) return;
+    const size_t i = m->n_meta + fuzz_below(r, m->n_entries - m->n_meta), n = m->first[i + 1] - m->first[i];
+    if (n < 6) return;
+    change_field(e, &m->fields[m->first[i] + 3 + fuzz_below(r, n - 4)], r);
+}
+
+/* Puts the tensors one behind the other. */
+static void mend_offsets(fuzz_edit *e, map *m) {
+    uint64_t offset = 0;
+    if (!read_map(m, e)) return;
+    for (size_t i = m->n_meta; i < m->n_entries; i++) {
+        const size_t n = m->first[i + 1] - m->first[i];
+        if (n < 6) return;
+        const field *dims = &m->fields[m->first[i] + 3], *type = dims + n - 5, *place = type + 1;
+        tn_dtype t;
+        uint64_t bytes = 0;
+        if (tn_dtype_from_ggml((uint32_t)number_at(e, type), &t))
+            bytes = number_at(e, dims) / tn_dtypes[t].block_elems * tn_dtypes[t].block_bytes;
+        for (const field *d = dims + 1; d < type; d++) bytes *= number_at(e, d);
+        memcpy(e->data + place->at, &offset, sizeof offset);
+        offset += (bytes + 31) / 32 * 32;
+    }
+}
+
+bool fuzz_mutate_model(fuzz_edit *e, fuzz_random *r) {
+    static map m;
+    if (fuzz_below(r, 8) == 0) return fuzz_mutate_gguf(e, r);
+    if (!read_map(&m, e) || !m.n_meta) return false;
+    switch (fuzz_below(r, 8)) {
+    case 0: change_shape(e, &m, r); break;
+    case 1: make_list(e, &m, r); break;
+    case 2: change_entry(e, &m, r); break;
+    default: change_meta(e, &m, r); break;
+    }
+    mend_offsets(e, &m);
     return true;
 }

@@ -90,7 +90,7 @@ int munmap(void *at, size_t n) {
 /* What one makes; freed whatever was made. */
 typedef struct host {
     tern_model *model;
-    tern_session *session, *other;
+    tern_session *session, *other, *draft;
     tern_template *chat_template;
     tern_chat *chat;
     tern_generator *generator;
@@ -103,14 +103,10 @@ typedef struct host {
 
 static const char out_path[] = "out", old_text[] = "old";
 
-static tern_status generate(host *h, const int32_t *ids, size_t n_ids, tern_error *err) {
-    static const char grammar[] = "root ::= [a-z ]+ \".\"";
-    tern_generator_options options;
-    tern_generator_options_defaults(&options);
-    options.max_tokens = 6;
-    options.grammar = grammar, options.n_grammar = strlen(grammar);
+static tern_status generate_with(host *h, tern_session *session, const tern_generator_options *options,
+                                 const int32_t *ids, size_t n_ids, tern_error *err) {
     tern_stop_reason stop = TERN_STOP_NONE;
-    tern_status status = tern_generator_new(h->session, &options, ids, n_ids, &h->generator, err);
+    tern_status status = tern_generator_new(session, options, ids, n_ids, &h->generator, err);
     while (status == TERN_OK && stop == TERN_STOP_NONE) {
         const char *text;
         size_t n;
@@ -122,6 +118,15 @@ static tern_status generate(host *h, const int32_t *ids, size_t n_ids, tern_erro
     tern_generator_free(h->generator);
     h->generator = NULL;
     return status;
+}
+
+static tern_status generate(host *h, const int32_t *ids, size_t n_ids, tern_error *err) {
+    static const char grammar[] = "root ::= [a-z ]+ \".\"";
+    tern_generator_options options;
+    tern_generator_options_defaults(&options);
+    options.max_tokens = 6;
+    options.grammar = grammar, options.n_grammar = strlen(grammar);
+    return generate_with(h, h->session, &options, ids, n_ids, err);
 }
 
 static tern_status start(host *h, const char *path, const char *text, bool embeddings, tern_error *err) {
@@ -159,6 +164,51 @@ static tern_status generation(host *h, const char *path, tern_error *err) {
     if (status == TERN_OK) status = generate(h, h->ids, h->n_ids, err);
     if (status == TERN_OK) status = start_chat(h, TERN_WHEN_FULL_STOP, err);
     return status == TERN_OK ? answer(h, "in the sea", err) : status;
+}
+
+static bool go_on(void *user, uint64_t done, uint64_t total) {
+    (void)user;
+    return done <= total;
+}
+
+/* The model of a descriptor, read before it is opened. */
+static tern_status open_source(host *h, const char *path, tern_error *err) {
+    tern_source source;
+    tern_model_options options;
+    tern_source_defaults(&source);
+    tern_model_options_defaults(&options);
+    options.preload = true, options.progress = go_on;
+    source.fd = open(path, O_RDONLY);
+    const tern_status status = tern_model_open_source(&source, &options, &h->model, err);
+    close(source.fd);
+    return status;
+}
+
+/* A fork answers by a schema, with the guesses of a draft; then the session that it came of. */
+static tern_status forking(host *h, const char *path, tern_error *err) {
+    static const char
+        text[] = "at the sea at the sea at the",
+        schema[] =
+            "{\"type\": \"array\", \"items\": {\"allOf\": [{\"minLength\": 1}, {\"type\": \"string\"}]}}";
+    static const char *const stop[] = {"zq"};
+    tern_session_options options;
+    tern_generator_options generator;
+    tern_session_options_defaults(&options);
+    tern_generator_options_defaults(&generator);
+    options.n_threads = 1, options.n_ctx = 128, options.n_outputs = TERN_DRAFT_OUTPUTS;
+    tern_status status = open_source(h, path, err);
+    if (status == TERN_OK)
+        status = tern_tokenize(h->model, text, strlen(text), TERN_TOKENIZE_BOS, &h->ids, &h->n_ids, err);
+    if (status == TERN_OK) status = tern_session_new(h->model, &options, &h->session, err);
+    if (status == TERN_OK) status = tern_session_new(h->model, &options, &h->draft, err);
+    if (status == TERN_OK) status = tern_session_eval(h->session, h->ids, h->n_ids, 1, err);
+    if (status == TERN_OK) status = tern_session_fork(h->session, &h->other, err);
+    generator.max_tokens = 12, generator.want_logprobs = true, generator.n_logprobs = 3,
+    generator.draft = h->draft;
+    generator.stop = stop, generator.n_stop = 1, generator.json_schema = schema,
+    generator.n_json_schema = strlen(schema);
+    if (status == TERN_OK) status = generate_with(h, h->other, &generator, h->ids, h->n_ids, err);
+    return status == TERN_OK ? generate(h, h->ids, h->n_ids, err) : status;
 }
 
 /* Through a file and through memory, into another session of the same model. */
@@ -206,9 +256,11 @@ static tern_status quantizing(host *h, const char *path, tern_error *err) {
     return status;
 }
 
+#define LINE "in the sea the rain is on the hat, and on the sea the hat is in the rain. "
+
 static tern_status measuring(host *h, const char *path, tern_error *err) {
     tern_quantize_options options;
-    static const char text[] = "in the sea the rain is on the hat, and on the sea the hat is in the rain";
+    static const char text[] = LINE LINE LINE LINE LINE; /* as many tokens as it wants at least: 128 */
     (void)h;
     tern_quantize_options_defaults(&options);
     options.target_bpw = 10, options.n_threads = 1, options.text = text, options.n_text = sizeof text - 1;
@@ -237,7 +289,7 @@ static const struct {
 } ways[] = {
     {"generate", generation, false}, {"restore", restoring, true},   {"drop", dropping, false},
     {"embed", embedding, false},     {"quantize", quantizing, true}, {"measure", measuring, true},
-    {"imatrix", weighing, true},     {"convert", converting, true},
+    {"fork", forking, false},        {"imatrix", weighing, true},    {"convert", converting, true},
 };
 
 /* ---- Files, with calls of the system alone ---- */
@@ -267,6 +319,7 @@ static tern_status go(size_t number, const char *source, uint64_t *result, tern_
     tern_chat_free(h.chat);
     tern_template_free(h.chat_template);
     tern_session_free(h.other);
+    tern_session_free(h.draft);
     tern_session_free(h.session);
     tern_free(h.ids);
     tern_model_close(h.model);
@@ -303,9 +356,7 @@ static int try_all(size_t number, const char *source, long step) {
         if (n_made <= i) break; /* there are no more */
         if (status != TERN_OK && (!err.message[0] || err.code != status))
             return complain("no message", i, err.message);
-        const bool jansson =
-            strstr(err.message, "bad JSON") != NULL; /* takes a token without memory for a wrong one */
-        if (status != TERN_OK && status != TERN_ERR_MEMORY && status != TERN_ERR_IO && !jansson)
+        if (status != TERN_OK && status != TERN_ERR_MEMORY && status != TERN_ERR_IO)
             return complain("another error", i, err.message);
         if (status == TERN_OK && result != expected) return complain("survived with another result", i, "");
         if (writes && read_out() != (status == TERN_OK ? expected_file : old_file))

@@ -4,9 +4,13 @@
  *
  * In a round some threads of the host run errands at once, with the same models and templates and sessions of their own. What an
  * errand asks (texts, lengths, seeds) comes from its number alone; how it is done (threads, batch, guesses, a kept session or a
- * new one) from the run. Every answer must be that of the errand's first time. Between rounds everything is closed: then the heap
- * in use, descriptors and threads must be those of the first rounds, and the memory flat. FOLDER takes the files that errands
- * write and remove. */
+ * new one) from the run. Every answer must be that of the errand's first time.
+ *
+ * The process has two lives, each of half the time. In the first, models, templates and a session for each model stay open from
+ * round to round; in the second everything is closed between rounds. After each round, what the process holds must be what it
+ * held after the first ones: the heap in use to the byte, anonymous memory, address space, descriptors and threads. Pages of
+ * files are the system's to keep or drop, and do not count; what the allocator keeps free is given back first, and of stacks the
+ * caller sees to it that none are kept (tests/test_soak.py). FOLDER takes the files that errands write and remove. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -20,12 +24,37 @@
 
 #include "tern.h"
 
+/* The sanitizers have an allocator, shadow memory and threads' stacks of their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+size_t __sanitizer_get_current_allocated_bytes(void); /* gcc comes without the header */
+static const bool is_sanitized = true;
+static long heap_in_use(void) {
+    return (long)__sanitizer_get_current_allocated_bytes();
+}
+static long heap_reserved(void) {
+    return 0;
+}
+#else
+static const bool is_sanitized = false;
+static long heap_in_use(void) {
+    malloc_trim(0);
+    const struct mallinfo2 info = mallinfo2();
+    return (long)(info.uordblks + info.hblkhd);
+}
+static long heap_reserved(void) {
+    return (long)mallinfo2().arena;
+}
+#endif
+
 enum {
     N_ERRANDS = 96,
+    N_OPEN_ERRANDS = 24, /* of them, while everything stays open: all are done once before the first look */
     ERRANDS_A_ROUND = 24,
     MAX_HOSTS = 4,
     MAX_MODELS = 8,
     WARM_UP = 4,
+    HEAP_SLACK_BYTES = 256, /* a chunk of the allocator's may be 16 bytes more than asked for */
+    SLACK_BYTES = 32 << 10,
     TEXT_BYTES = 4096,
     N_CTX = 256
 };
@@ -50,6 +79,8 @@ typedef struct errand {
     tern_model *model;
     const tern_template *shared_template; /* NULL for an encoder */
     tern_session **kept;                  /* the model's session, that errands share */
+    bool keeps;                           /* it is never replaced */
+    bool first;                           /* of all: what may make that session larger is done */
     rng what, *how;
     uint64_t answer;
     tern_session *session;
@@ -104,7 +135,7 @@ static void any_options(errand *e, tern_session_options *options) {
 /* The shared session, or sometimes another in its place. */
 static tern_status take_session(errand *e, tern_session **session, tern_error *err) {
     tern_session_options options;
-    if (draw(e->how, 8) == 0) tern_session_free(*e->kept), *e->kept = NULL;
+    if (!e->keeps && draw(e->how, 8) == 0) tern_session_free(*e->kept), *e->kept = NULL;
     any_options(e, &options);
     const tern_status status = *e->kept ? TERN_OK : tern_session_new(e->model, &options, e->kept, err);
     *session = *e->kept;
@@ -176,7 +207,8 @@ static tern_status do_constrained(errand *e, tern_error *err) {
     return status == TERN_OK ? generate(e, session, &options, err) : status;
 }
 
-/* What the shared session holds goes on in another one: by a state in memory, in a file, or a fork. */
+/* What the shared session holds goes on in another one: by a state in memory, in a file, or a fork. Sometimes it goes on itself
+ * first, so that of a fork's blocks now the one and now the other takes a copy. */
 static tern_status do_state(errand *e, tern_error *err) {
     tern_session *session;
     tern_session_options options;
@@ -189,7 +221,7 @@ static tern_status do_state(errand *e, tern_error *err) {
     tern_status status = tokenize(e, 40, err);
     if (status == TERN_OK) status = take_session(e, &session, err);
     if (status == TERN_OK) status = tern_session_sync(session, e->ids, e->n_ids, 1, NULL, err);
-    const uint64_t way = draw(e->how, 3);
+    const uint64_t way = e->first ? 0 : draw(e->how, 3);
     if (status == TERN_OK)
         status = way == 0 ? tern_session_fork(session, &e->session, err)
                           : tern_session_new(e->model, &options, &e->session, err);
@@ -200,6 +232,12 @@ static tern_status do_state(errand *e, tern_error *err) {
         if (status == TERN_OK) status = tern_session_save(session, path, err);
         if (status == TERN_OK) status = tern_session_load(e->session, path, err);
         unlink(path);
+    }
+    const uint64_t answer = e->answer;
+    const rng what = e->what;
+    if (status == TERN_OK && (e->first || draw(e->how, 2))) {
+        status = generate(e, session, &generator, err);
+        e->answer = answer, e->what = what;
     }
     if (status == TERN_OK) status = tern_session_sync(e->session, e->ids, e->n_ids, 1, NULL, err);
     return status == TERN_OK ? generate(e, e->session, &generator, err) : status;
@@ -361,9 +399,9 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* ---- Rounds ---- */
 
-/* What a process holds while nothing of the library is open. */
+/* What a process holds between rounds. */
 typedef struct holding {
-    long heap_bytes, memory_bytes, n_descriptors, n_threads, n_mappings;
+    long heap_bytes, memory_bytes, address_bytes /* without the heap's */, n_descriptors, n_threads;
 } holding;
 
 static long count_entries(const char *path) {
@@ -375,17 +413,17 @@ static long count_entries(const char *path) {
 }
 
 static holding look(void) {
-    holding h = {.n_descriptors = count_entries("/proc/self/fd"),
+    holding h = {.heap_bytes = heap_in_use(),
+                 .n_descriptors = count_entries("/proc/self/fd"),
                  .n_threads = count_entries("/proc/self/task")};
-    h.heap_bytes = (long)(mallinfo2().uordblks + mallinfo2().hblkhd);
     char line[512];
     FILE *file = fopen("/proc/self/status", "r");
-    while (file && fgets(line, sizeof line, file)) sscanf(line, "RssAnon: %ld", &h.memory_bytes);
+    while (file && fgets(line, sizeof line, file)) {
+        sscanf(line, "RssAnon: %ld", &h.memory_bytes);
+        sscanf(line, "VmSize: %ld", &h.address_bytes);
+    }
     if (file) fclose(file);
-    h.memory_bytes *= 1024;
-    file = fopen("/proc/self/maps", "r");
-    while (file && fgets(line, sizeof line, file)) h.n_mappings += strchr(line, '\n') != NULL;
-    if (file) fclose(file);
+    h.memory_bytes *= 1024, h.address_bytes = h.address_bytes * 1024 - heap_reserved();
     return h;
 }
 
@@ -396,6 +434,8 @@ typedef struct soak {
     rng how;
     tern_model *models[MAX_MODELS];
     tern_template *templates[MAX_MODELS];
+    bool stays_open;
+    tern_session *kept[MAX_MODELS];                       /* then: the first thread's sessions */
     atomic_uint_least64_t answers[MAX_MODELS][N_ERRANDS]; /* 0: not asked yet */
     atomic_uint_least64_t n_done[N_KINDS], n_compared;
 } soak;
@@ -405,7 +445,8 @@ typedef struct host {
     soak *s;
     int number, failed;
     rng how;
-    tern_session *kept[MAX_MODELS];
+    tern_session *own[MAX_MODELS], **kept;
+    bool first;
 } host;
 
 static int run_errand(host *h, int m, uint64_t number) {
@@ -416,6 +457,7 @@ static int run_errand(host *h, int m, uint64_t number) {
     if (info.encoder && !kind->encoder) return 0;
     errand e = {.path = s->paths[m], .folder = s->folder, .host = h->number, .model = s->models[m]};
     e.shared_template = s->templates[m], e.kept = &h->kept[m], e.how = &h->how;
+    e.keeps = h->kept != h->own, e.first = h->first;
     e.what = number * 1000 + (uint64_t)m;
     e.answer = 0xcbf29ce484222325u;
     tern_error err = {0};
@@ -436,9 +478,11 @@ static int run_errand(host *h, int m, uint64_t number) {
 
 static void *run_host(void *arg) {
     host *h = arg;
+    const uint64_t n_models = (uint64_t)h->s->n_models,
+                   n_errands = h->s->stays_open ? N_OPEN_ERRANDS : N_ERRANDS;
     for (int i = 0; !h->failed && i < ERRANDS_A_ROUND; i++)
-        h->failed = run_errand(h, (int)draw(&h->how, (uint64_t)h->s->n_models), draw(&h->how, N_ERRANDS));
-    for (int m = 0; m < h->s->n_models; m++) tern_session_free(h->kept[m]);
+        h->failed = run_errand(h, (int)draw(&h->how, n_models), draw(&h->how, n_errands));
+    for (int m = 0; m < h->s->n_models; m++) tern_session_free(h->own[m]);
     return NULL;
 }
 
@@ -453,22 +497,49 @@ static tern_status open_model(soak *s, int m, tern_error *err) {
     return info.encoder ? TERN_OK : tern_template_open(&options, &s->templates[m], err);
 }
 
-static int run_round(soak *s) {
-    host hosts[MAX_HOSTS] = {0};
-    pthread_t threads[MAX_HOSTS];
+static int open_all(soak *s) {
     tern_error err;
-    int failed = 0, n_hosts = 1 + (int)draw(&s->how, MAX_HOSTS), n_started = 0;
-    memset(s->models, 0, sizeof s->models);
-    memset(s->templates, 0, sizeof s->templates);
-    for (int m = 0; !failed && m < s->n_models; m++)
-        if (open_model(s, m, &err) != TERN_OK) failed = fprintf(stderr, "soak: %s\n", err.message);
+    for (int m = 0; m < s->n_models; m++)
+        if (open_model(s, m, &err) != TERN_OK) return fprintf(stderr, "soak: %s\n", err.message), 1;
+    return 0;
+}
+
+static void close_all(soak *s) {
+    for (int m = 0; m < s->n_models; m++) {
+        tern_session_free(s->kept[m]), s->kept[m] = NULL;
+        tern_template_free(s->templates[m]), s->templates[m] = NULL;
+        tern_model_close(s->models[m]), s->models[m] = NULL;
+    }
+}
+
+static void start_host(host *h, soak *s, int number) {
+    *h = (host){.s = s, .number = number, .how = draw(&s->how, UINT64_MAX)};
+    h->kept = s->stays_open && number == 0 ? s->kept : h->own;
+}
+
+/* Each errand that there is while everything stays open, so that what stays has its size. */
+static int run_all_errands(soak *s) {
+    host h;
+    start_host(&h, s, 0);
+    h.first = true;
+    for (int m = 0; !h.failed && m < s->n_models; m++)
+        for (uint64_t number = 0; !h.failed && number < N_OPEN_ERRANDS; number++)
+            h.failed = run_errand(&h, m, number);
+    return h.failed;
+}
+
+static int run_round(soak *s) {
+    host hosts[MAX_HOSTS];
+    pthread_t threads[MAX_HOSTS];
+    const int n_hosts = 1 + (int)draw(&s->how, MAX_HOSTS);
+    int failed = s->stays_open ? 0 : open_all(s), n_started = 0;
     for (; !failed && n_started < n_hosts; n_started++) {
-        hosts[n_started] = (host){.s = s, .number = n_started, .how = draw(&s->how, UINT64_MAX)};
+        start_host(&hosts[n_started], s, n_started);
         if (pthread_create(&threads[n_started], NULL, run_host, &hosts[n_started]) != 0) break;
     }
     if (n_started < n_hosts && !failed) failed = fprintf(stderr, "soak: a thread was refused\n");
     for (int i = 0; i < n_started; i++) pthread_join(threads[i], NULL), failed |= hosts[i].failed;
-    for (int m = 0; m < s->n_models; m++) tern_template_free(s->templates[m]), tern_model_close(s->models[m]);
+    if (!s->stays_open) close_all(s);
     return failed;
 }
 
@@ -479,9 +550,10 @@ static double now_s(void) {
 }
 
 static void print_holding(const char *when, const holding *h) {
-    printf("%s: heap %ld bytes, memory %.1f MiB, %ld descriptors, %ld threads, %ld mappings\n", when,
-           h->heap_bytes, (double)h->memory_bytes / (1 << 20), h->n_descriptors - 3, h->n_threads - 2,
-           h->n_mappings);
+    printf(
+        "%s: heap %ld bytes, anonymous memory %ld KiB, address space %ld KiB, %ld descriptors, %ld threads\n",
+        when, h->heap_bytes, h->memory_bytes >> 10, h->address_bytes >> 10, h->n_descriptors - 3,
+        h->n_threads - 2);
 }
 
 static void keep_most(holding *most, const holding *h) {
@@ -491,45 +563,43 @@ static void keep_most(holding *most, const holding *h) {
         if (from[i] > to[i]) to[i] = from[i];
 }
 
-/* The sanitizers have allocators and shadow memory of their own. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static const bool memory_counts = false;
-#else
-static const bool memory_counts = true;
-#endif
-
 static bool is_within(const holding *h, const holding *most) {
-    const long slack = most->memory_bytes / 100 > 256 << 10 ? most->memory_bytes / 100 : 256 << 10;
-    const bool memory =
-        h->heap_bytes <= most->heap_bytes + 4096 && h->memory_bytes <= most->memory_bytes + slack;
-    return h->n_descriptors == most->n_descriptors && h->n_threads == most->n_threads &&
-           (memory || !memory_counts);
+    const long slack = most->memory_bytes / 100 > SLACK_BYTES ? most->memory_bytes / 100 : SLACK_BYTES;
+    const bool memory = h->memory_bytes <= most->memory_bytes + slack &&
+                        h->address_bytes <= most->address_bytes + SLACK_BYTES;
+    return h->heap_bytes <= most->heap_bytes + HEAP_SLACK_BYTES && h->n_descriptors == most->n_descriptors &&
+           h->n_threads == most->n_threads && (memory || is_sanitized);
 }
 
-static int run_rounds(soak *s, double seconds, uint64_t *n_rounds) {
-    const double begin = now_s(), warm = begin + seconds / 8, end = begin + seconds;
+static int run_life(soak *s, bool stays_open, double seconds, uint64_t *n_rounds) {
+    const double end = now_s() + seconds;
     holding most = {0}, last = {0};
-    while (*n_rounds < 2 * WARM_UP || now_s() < end) {
-        const bool warming = *n_rounds < WARM_UP || now_s() < warm;
-        if (run_round(s)) return 1;
-        ++*n_rounds;
+    s->stays_open = stays_open;
+    bool failed = stays_open && (open_all(s) || run_all_errands(s)), held = true;
+    for (uint64_t n = 1; !failed && held && (n <= 2 * WARM_UP || now_s() < end); n++, ++*n_rounds) {
+        failed = run_round(s);
         last = look();
-        if (warming) keep_most(&most, &last);
-        if (!is_within(&last, &most)) break;
+        if (n <= WARM_UP) keep_most(&most, &last);
+        held = is_within(&last, &most);
     }
-    print_holding("most in the first rounds", &most);
-    print_holding("in the last", &last);
-    if (is_within(&last, &most)) return 0;
-    fprintf(stderr, "soak: round %" PRIu64 ": the process holds more than in the first ones\n", *n_rounds);
-    return 1;
+    if (stays_open) close_all(s);
+    if (failed) return 1;
+    printf("%s\n", stays_open ? "all stays open" : "all is closed between rounds");
+    print_holding("  most in the first rounds", &most);
+    print_holding("  in the last", &last);
+    if (!held)
+        fprintf(stderr, "soak: round %" PRIu64 ": the process holds more than in the first ones\n",
+                *n_rounds);
+    return !held;
 }
 
 int main(int argc, char **argv) {
     if (argc < 4 || argc - 3 > MAX_MODELS) return 2;
     static soak s;
     uint64_t n_rounds = 0;
+    const double seconds = strtod(argv[1], NULL);
     s.folder = argv[2], s.paths = argv + 3, s.n_models = argc - 3, s.how = 1;
-    if (run_rounds(&s, strtod(argv[1], NULL), &n_rounds)) return 1;
+    if (run_life(&s, true, seconds / 2, &n_rounds) || run_life(&s, false, seconds / 2, &n_rounds)) return 1;
     for (int k = 0; k < N_KINDS; k++) {
         if (!s.n_done[k]) return fprintf(stderr, "soak: no errand of the kind %s\n", kinds[k].name), 1;
         printf("%s %" PRIu64 "%s", kinds[k].name, atomic_load(&s.n_done[k]), k + 1 < N_KINDS ? ", " : "\n");

@@ -57,6 +57,53 @@ static void shared_blocks_are_as_copies(void **state) {
     }
 }
 
+typedef struct counter {
+    size_t held, most;
+} counter;
+
+static void *count_alloc(void *user, size_t bytes, size_t alignment) {
+    counter *c = user;
+    c->held += bytes;
+    if (c->held > c->most) c->most = c->held;
+    return aligned_alloc(alignment, bytes);
+}
+
+static void count_free(void *user, void *memory, size_t bytes) {
+    counter *c = user;
+    c->held -= bytes;
+    free(memory);
+}
+
+static void write_all(tn_blocks *b, uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; i < end; i++) assert_true(tn_blocks_write(b, i, true));
+}
+
+/* A fork that is forked in every block while it grows, and then goes back and grows again, holds its blocks once. */
+static void a_fork_that_is_forked_at_every_block_holds_no_more_for_it(void **state) {
+    (void)state;
+    enum { MANY = 64 };
+    const size_t whole = (size_t)MANY * BLOCK_BYTES;
+    counter c = {0};
+    const tn_allocator counting = {count_alloc, count_free, &c};
+    tn_blocks first, fork, other;
+    assert_true(tn_blocks_new(&first, MANY, BLOCK_BYTES, &counting));
+    write_all(&first, 0, 1);
+    assert_true(tn_blocks_share(&fork, &first, 1));
+    tn_blocks_free(&first);
+    for (int lap = 0; lap < 3; lap++)
+        for (uint32_t i = 0; i < MANY; i++) {
+            write_all(&fork, i, i + 1);
+            assert_true(tn_blocks_share(&other, &fork, lap ? MANY : i + 1));
+            write_all(&fork, i, i + 1);
+            tn_blocks_free(&other);
+        }
+    assert_true(c.held <= 2 * whole);
+    assert_true(c.most <=
+                3 * whole); /* `first`'s blocks live until the fork has a copy of the one that it shared */
+    tn_blocks_free(&fork);
+    assert_int_equal(c.held, 0);
+}
+
 /* ---- Sessions ---------------------------------------------------------------------------------------------------- */
 
 typedef struct family {
@@ -336,6 +383,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shared_blocks_are_as_copies),
         cmocka_unit_test(a_fork_takes_no_time_and_no_memory_until_it_grows),
+        cmocka_unit_test(a_fork_that_is_forked_at_every_block_holds_no_more_for_it),
         cmocka_unit_test(forks_go_on_with_the_bits_of_sessions_alone),
         cmocka_unit_test(any_order_of_calls_gives_the_same_bits),
         cmocka_unit_test(states_of_forks_are_their_own),

@@ -224,7 +224,7 @@ static void hostile_grammars_end_in_bounded_time(void **state) {
         tn_grammar_free(g);
         free(text);
     }
-    assert_true(seconds() - began < 5);
+    assert_true(seconds() - began < 20); /* emulated too */
 }
 
 static void ambiguity_and_depth_do_not_multiply(void **state) {
@@ -253,7 +253,7 @@ static void ambiguity_and_depth_do_not_multiply(void **state) {
         tn_matcher_free(m);
         tn_grammar_free(g);
     }
-    assert_true(seconds() - began < 5);
+    assert_true(seconds() - began < 20); /* emulated too */
 }
 
 /* Nested until memory is used up, again and again made room for; then out in the same number of steps. */

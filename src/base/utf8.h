@@ -1,6 +1,6 @@
 /* UTF-8 well-formedness as in the Unicode Standard, table 3-7. */
-#ifndef TN_TEXT_UTF8_H
-#define TN_TEXT_UTF8_H
+#ifndef TN_BASE_UTF8_H
+#define TN_BASE_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>

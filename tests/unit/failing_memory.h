@@ -1,0 +1,53 @@
+/* Memory that fails on demand, for a test program of one thread: it defines malloc's family over the C library's. The sanitizers
+ * bring an allocator of their own; nothing fails there. */
+#ifndef TN_TESTS_FAILING_MEMORY_H
+#define TN_TESTS_FAILING_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+static long n_allocations, n_live_allocations;
+static long failing_allocation = -1; /* its number, from 0 */
+
+#ifndef __SANITIZE_ADDRESS__
+static const bool memory_can_fail = true;
+
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t alignment, size_t n);
+void __libc_free(void *p);
+
+static void *count_allocation(void *p) {
+    n_live_allocations += p != NULL;
+    return p;
+}
+
+void *malloc(size_t n) {
+    return n_allocations++ == failing_allocation ? NULL : count_allocation(__libc_malloc(n));
+}
+
+void *calloc(size_t n, size_t size) {
+    return n_allocations++ == failing_allocation ? NULL : count_allocation(__libc_calloc(n, size));
+}
+
+void *realloc(void *p, size_t n) {
+    if (n_allocations++ == failing_allocation) return NULL;
+    void *q = __libc_realloc(p, n);
+    return p ? q : count_allocation(q);
+}
+
+void *aligned_alloc(size_t alignment, size_t n) {
+    return n_allocations++ == failing_allocation ? NULL : count_allocation(__libc_memalign(alignment, n));
+}
+
+void free(void *p) {
+    n_live_allocations -= p != NULL;
+    __libc_free(p);
+}
+#else
+static const bool memory_can_fail = false;
+#endif
+
+#endif
