@@ -51,8 +51,8 @@ class TestCase(unittest.TestCase):
             return log.read().strip()
 
     def calls(self, command, old):
-        """(number, name, file) of the calls that could go wrong. A sample: of those that commands have in common, one command's;
-        of many alike, four."""
+        """(number, name, file) of the calls that could go wrong. A sample, also of a command that makes hundreds of the same: of
+        those that commands have in common, one command's; of many alike, four."""
         result = self.place.run(command, old=old, wrap=[HELPER, "list", self.log, *self.as_user])
         if result.code == 77:
             self.skipTest("system calls cannot be traced here")
@@ -60,7 +60,7 @@ class TestCase(unittest.TestCase):
         lines = re.findall(r"^(\d+) (\w+) (.*)$", self.hit(), re.M)
         self.assertGreater(len(lines), 6)
         calls = [(int(number), name, path) for number, name, path in lines]
-        if LONG:
+        if LONG and command.name != "quantize by measuring":
             return calls
         alike = collections.defaultdict(list)
         for number, *what in calls:

@@ -140,7 +140,7 @@ class Limits(TestCase):
         self.assertEqual(self.n_survived, self.n_done)
 
     def test_few_descriptors_are_an_error_or_enough(self):
-        self.limited("descriptors", resource.RLIMIT_NOFILE, range(3, 12) if LONG else (4, 5, 8))
+        self.limited("descriptors", resource.RLIMIT_NOFILE, range(4, 12) if LONG else (4, 5, 8))
         self.report("few descriptors")
 
     def test_eight_descriptors_are_enough(self):

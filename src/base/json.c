@@ -1,7 +1,6 @@
 #include "json.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -9,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "c_locale.h"
 #include "utf8.h"
 
 /* Grows; what was in it is lost. */
@@ -61,14 +61,13 @@ static bool no_memory(parser *p) {
     return false;
 }
 
-static bool reserve(parser *p, buffer *b, size_t n) {
-    if (n <= b->cap) return true;
+static char *reserve(parser *p, buffer *b, size_t n) {
+    if (b->bytes && n <= b->cap) return b->bytes;
     free(b->bytes);
-    b->cap = 0;
     b->bytes = malloc(n);
-    if (!b->bytes) return no_memory(p);
     b->cap = n;
-    return true;
+    if (!b->bytes) no_memory(p);
+    return b->bytes;
 }
 
 /* ---- Signs ---- */
@@ -165,8 +164,8 @@ static bool unescape(parser *p, const char *begin, buffer *b, span *out) {
         end++;
     }
     if (end == p->end) return bad(p, "a string without an end");
-    if (!reserve(p, b, (size_t)(end - begin))) return false;
-    char *to = b->bytes;
+    char *to = reserve(p, b, (size_t)(end - begin));
+    if (!to) return false;
     for (;;) {
         memcpy(to, begin, (size_t)(p->p - begin));
         to += p->p - begin;
@@ -212,34 +211,23 @@ static bool skip_number(parser *p, bool *real) {
     return true;
 }
 
-/* The number as the C library reads it, with the point of its language. */
-static bool copy_number(parser *p, const char *begin, const char **out) {
-    const char *point = localeconv()->decimal_point;
-    const size_t n = (size_t)(p->p - begin), n_point = strlen(point);
-    if (!reserve(p, &p->value, n + n_point + 1)) return false;
-    const char *dot = memchr(begin, '.', n);
-    const size_t before = dot ? (size_t)(dot - begin) : n;
-    char *to = p->value.bytes;
-    memcpy(to, begin, before);
-    to += before;
-    if (dot) {
-        memcpy(to, point, n_point);
-        to += n_point;
-        memcpy(to, dot + 1, n - before - 1);
-        to += n - before - 1;
-    }
-    *to = '\0';
-    *out = p->value.bytes;
-    return true;
+/* The number with a NUL behind it. */
+static const char *copy_number(parser *p, const char *begin) {
+    const size_t n = (size_t)(p->p - begin);
+    char *text = reserve(p, &p->value, n + 1);
+    if (!text) return NULL;
+    memcpy(text, begin, n);
+    text[n] = '\0';
+    return text;
 }
 
 static json_t *take_number(parser *p) {
     const char *begin = p->p, *text;
     bool is_real = false;
-    if (!skip_number(p, &is_real) || !copy_number(p, begin, &text)) return NULL;
+    if (!skip_number(p, &is_real) || !(text = copy_number(p, begin))) return NULL;
     errno = 0;
     const long long whole = is_real ? 0 : strtoll(text, NULL, 10);
-    const double real = is_real ? strtod(text, NULL) : 0;
+    const double real = is_real ? tn_strtod(text, NULL) : 0;
     if ((!is_real && errno == ERANGE) || isinf(real)) {
         const int n = (int)(p->p - begin < 24 ? p->p - begin : 24);
         p->p = begin;
@@ -265,7 +253,7 @@ static json_t *take_word(parser *p) {
 
 /* One without others inside, or an empty one that is still to be filled. */
 static json_t *take_value(parser *p, size_t depth) {
-    span text;
+    span text = {0};
     p->error->line = 0;
     skip_blanks(p);
     if (depth > TN_JSON_DEPTH) {

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,19 +230,6 @@ static void an_error_says_where(void **state) {
     }
 }
 
-static void numbers_do_not_depend_on_the_language(void **state) {
-    (void)state;
-    static const char *const languages[] = {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "fr_FR"};
-    size_t i = 0;
-    while (i < 4 && !setlocale(LC_NUMERIC, languages[i])) i++;
-    json_error_t error;
-    json_t *number = tn_json_parse("1.5e3", 5, ALL, &error);
-    setlocale(LC_NUMERIC, "C");
-    assert_true(json_real_value(number) == 1500);
-    json_decref(number);
-    if (i == 4) skip(); /* no language here has a comma */
-}
-
 /* ---- Without memory ---- */
 
 typedef json_t *parse(const char *text, size_t n, size_t flags, json_error_t *error);
@@ -310,7 +296,6 @@ int main(void) {
         cmocka_unit_test(lists_are_as_deep_as_jansson_lets_them_be),
         cmocka_unit_test(texts_nearly_good_are_those_of_jansson),
         cmocka_unit_test(an_error_says_where),
-        cmocka_unit_test(numbers_do_not_depend_on_the_language),
         cmocka_unit_test(without_memory_no_text_is_bad_or_another),
         cmocka_unit_test(a_command_reads_no_text_with_a_nul_byte),
     };
