@@ -441,6 +441,56 @@ def test_names(folder):
         check(keys and keys.get("general.size_label") == label, f"{name}: size {keys and keys.get('general.size_label')}, expected {label}")
 
 
+CARD_KEYS = "license tags languages author base_model dataset".split()
+CARDS = {
+    "lists": """---
+license: [mit, apache-2.0]
+license_name: two
+license_link: https://example.org/licence
+language:
+- en
+- no
+tags: [tiny, test]
+pipeline_tag: text-generation
+model_creator: Some Body
+base_model:
+- some-lab/Base-Model-v2-1B
+- https://huggingface.co/other/Thing
+- https://example.org/x
+datasets: org/some-data
+---
+# A model
+""",
+    "texts": "---\r\nlicense: mit\r\ntags: one\r\nlanguages: en\r\nauthor: A\r\nbase_model: lab/Thing-7B-Instruct-v1.5\r\n---\r\n",
+    "no fields": "---\nx: {a: [b]}\n---\n",
+    "no front matter": "# license: mit\n",
+    "nothing": "",
+}
+
+
+def test_card(folder):
+    """README.md's front matter, as the gguf package reads it."""
+    for what, text in CARDS.items():
+        keys, said = convert(CHECKPOINT.write(folder, files={"README.md": text}))
+        card = gguf.Metadata.load_model_card(folder)
+        metadata = gguf.Metadata.apply_metadata_heuristic(gguf.Metadata(), card, None, folder, 1)
+        writer = gguf.GGUFWriter(None, "llama")
+        metadata.set_gguf_meta_model(writer)
+        expected = {key: item.value for key, item in writer.kv_data[0].items() if key.split(".")[1] in CARD_KEYS}
+        found = {key: item for key, item in (keys or {}).items() if key.startswith("general.") and key.split(".")[1] in CARD_KEYS}
+        check(found == expected, f"card, {what}: {found if keys else said}, expected {expected}")
+    keys, said = convert(CHECKPOINT.write(folder, files={"README.md": "---\nlicense: mit\n"}))
+    check(keys and "general.license" not in keys, f"front matter without an end: {keys.get('general.license') if keys else said}")
+
+
+def test_a_card_that_is_no_yaml_is_told(folder):
+    for text in ("---\nlicense: [mit\n---\n", "---\n- mit\n---\n", "---\n\n---\n"):
+        CHECKPOINT.write(folder, files={"README.md": text})
+        done = subprocess.run([tiny.tern(), "convert", folder, folder.parent / "out.gguf"], capture_output=True, text=True)
+        check(done.returncode == 0, f"card {text!r}: {done.stderr}")
+        check("tern: warning: the front matter of README.md cannot be read" in done.stderr, f"card {text!r}: {done.stderr}")
+
+
 def main():
     tests = [value for name, value in globals().items() if name.startswith("test_")]
     for test in tests:

@@ -48,6 +48,12 @@ void tn_memory_give(const tn_allocator *allocator, void *memory, size_t bytes) {
         tn_unreserve(memory, bytes);
 }
 
+void tn_memory_expect_all(const tn_allocator *allocator, void *memory, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+    if (!allocator->alloc) madvise(memory, whole_pages(bytes), MADV_HUGEPAGE);
+#endif
+}
+
 void tn_memory_discard(const tn_allocator *allocator, void *memory, size_t bytes) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t begin = ((uintptr_t)memory + page - 1) / page * page,

@@ -24,6 +24,9 @@ typedef struct tn_allocator {
 void *tn_memory_take(const tn_allocator *allocator, size_t bytes);
 void tn_memory_give(const tn_allocator *allocator, void *memory, size_t bytes); /* NULL is fine */
 
+/* Memory that fills from its start, all of which is read at every step: the system may back it in pages of 2 MiB. */
+void tn_memory_expect_all(const tn_allocator *allocator, void *memory, size_t bytes);
+
 /* The contents of [memory, memory + bytes) are of no more use: whole pages of the system's memory go back to it. */
 void tn_memory_discard(const tn_allocator *allocator, void *memory, size_t bytes);
 

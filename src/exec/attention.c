@@ -74,6 +74,17 @@ static uint8_t *chunk_at(const tn_task *t, const tn_kv *kv, size_t head, uint32_
     return blocks->at[chunk % blocks->n] + (t->op->attention.latent ? 0 : head) * kv->head_stride;
 }
 
+/* Blocks lie far apart: the next chunk is not what comes next in memory, which is all that a processor expects. The first lines of its
+ * part are asked for while this one is computed; from there on it is in order again. */
+static void expect_chunk(const tn_task *t, const tn_kv *kv, size_t head, uint32_t chunk) {
+    enum { FIRST_BYTES = 512, LINE_BYTES = 64 };
+    const uint8_t *at = chunk_at(t, kv, head, chunk);
+    for (size_t i = 0; i < FIRST_BYTES && i < TN_ATTN_CHUNK * kv->pos_stride; i += LINE_BYTES) {
+        __builtin_prefetch(at + kv->k + i);
+        __builtin_prefetch(at + kv->v + i);
+    }
+}
+
 /* A key that the cache's type cannot hold would give scores of -infinity, as if its position were not there. With a NaN in it
  * all its scores are NaN, and the logits tell. */
 static void mark_overflow(float *k, size_t n, tn_kv_type type) {
@@ -197,6 +208,7 @@ static void walk(const tn_task *t, const workspace *w, const tile *tl, size_t he
         const uint32_t chunk = tl->first_chunk + (uint32_t)i;
         set_bounds(t, w, tl, head, chunk);
         const tn_attn_args args = chunk_args(t, w, head, chunk, tl->n * tl->group);
+        if (i + 1 < to) expect_chunk(t, &t->run->kv[t->op->attention.cache], head, chunk + 1);
         t->run->plan->kernels->attn[t->run->kv_type](&args);
         join_chunk(t, w, tl, head, from == 0 ? 0 : i, from == 0 ? i == 0 : true);
     }

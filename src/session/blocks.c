@@ -29,6 +29,7 @@ static tn_slab *slab_new(const tn_blocks *b, uint32_t first, uint32_t n) {
         free(slab);
         return NULL;
     }
+    tn_memory_expect_all(&b->allocator, slab->memory, n * slab->stride);
     atomic_init(&slab->n_held, 1);
     for (uint32_t i = 0; i < n; i++) atomic_init(&slab->users[i], 0);
     return slab;

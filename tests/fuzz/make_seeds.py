@@ -219,6 +219,8 @@ def convert_seed(name):
     for file, contents in checkpoint.tokenizer_files().items():
         raw = sentencepiece_model("FF41\t61\n")[0] if isinstance(contents, bytes) else json.dumps(contents).encode()
         parts.append(file.encode() + b"\n" + raw)
+    if name == "llama":
+        parts.append("README.md\n---\nlicense: [mit, x]\ntags: [a]\nlanguage: en\nbase_model: lab/Base-1B\ndatasets:\n- https://a.org/b\n---\n")
     blob = checkpoints.safetensors({key: (array, "F16") for key, array in checkpoint.tensors.items()})
     n = struct.unpack("<Q", blob[:8])[0]
     put("convert", name, *parts, b"model.safetensors\n8 bytes:" + blob[8 : 8 + n])
