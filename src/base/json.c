@@ -1,7 +1,6 @@
 #include "json.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -9,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "c_locale.h"
 #include "utf8.h"
 
 /* Grows; what was in it is lost. */
@@ -212,23 +212,12 @@ static bool skip_number(parser *p, bool *real) {
     return true;
 }
 
-/* The number as the C library reads it, with the point of its language. */
+/* The number with a NUL behind it. */
 static bool copy_number(parser *p, const char *begin, const char **out) {
-    const char *point = localeconv()->decimal_point;
-    const size_t n = (size_t)(p->p - begin), n_point = strlen(point);
-    if (!reserve(p, &p->value, n + n_point + 1)) return false;
-    const char *dot = memchr(begin, '.', n);
-    const size_t before = dot ? (size_t)(dot - begin) : n;
-    char *to = p->value.bytes;
-    memcpy(to, begin, before);
-    to += before;
-    if (dot) {
-        memcpy(to, point, n_point);
-        to += n_point;
-        memcpy(to, dot + 1, n - before - 1);
-        to += n - before - 1;
-    }
-    *to = '\0';
+    const size_t n = (size_t)(p->p - begin);
+    if (!reserve(p, &p->value, n + 1)) return false;
+    memcpy(p->value.bytes, begin, n);
+    p->value.bytes[n] = '\0';
     *out = p->value.bytes;
     return true;
 }
@@ -239,7 +228,7 @@ static json_t *take_number(parser *p) {
     if (!skip_number(p, &is_real) || !copy_number(p, begin, &text)) return NULL;
     errno = 0;
     const long long whole = is_real ? 0 : strtoll(text, NULL, 10);
-    const double real = is_real ? strtod(text, NULL) : 0;
+    const double real = is_real ? tn_strtod(text, NULL) : 0;
     if ((!is_real && errno == ERANGE) || isinf(real)) {
         const int n = (int)(p->p - begin < 24 ? p->p - begin : 24);
         p->p = begin;
