@@ -42,7 +42,10 @@ add_custom_command(OUTPUT ${static_library}
   COMMAND ${CMAKE_COMMAND} -E rm -f ${static_library}
   COMMAND ${CMAKE_AR} rcs ${static_library} tern.o
   DEPENDS tern_core ${link_objects} WORKING_DIRECTORY ${CMAKE_BINARY_DIR} COMMAND_EXPAND_LISTS VERBATIM)
-add_custom_target(tern_static ALL DEPENDS ${static_library})
+if(NOT TERN_SANITIZE) # for nobody to install; and Debian 12's ld ends by a signal when it joins such objects
+  add_custom_target(tern_static ALL DEPENDS ${static_library})
+  install(FILES ${static_library} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 
 # Package files find the rest from where they lie: a tree may be moved.
 file(RELATIVE_PATH from_pkgconfig ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
@@ -54,7 +57,6 @@ write_basic_package_version_file(tern-config-version.cmake COMPATIBILITY SameMin
 
 install(TARGETS tern RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS tern_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES ${static_library} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/tern.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${CMAKE_BINARY_DIR}/tern.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${CMAKE_BINARY_DIR}/tern-config.cmake ${CMAKE_BINARY_DIR}/tern-config-version.cmake DESTINATION ${cmake_dir})
