@@ -43,7 +43,10 @@ static const size_t limit_bytes = (size_t)64 << 20; /* beside the input's files 
 static atomic_size_t live_bytes, most_bytes; /* of the heap; most_bytes 0: not watched */
 
 #ifdef TN_SANITIZED
-#include <sanitizer/allocator_interface.h>
+/* gcc comes without the header. */
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
+                                              void (*on_free)(const volatile void *));
+size_t __sanitizer_get_allocated_size(const volatile void *p);
 
 static void on_malloc(const volatile void *p, size_t n) {
     const size_t live = atomic_fetch_add(&live_bytes, n) + n, most = atomic_load(&most_bytes);
