@@ -158,7 +158,7 @@ static size_t sweep(void) {
         for (size_t at = 0; at < n; at++) {
             for (size_t change = 0; change < 10; change++, n_runs++) {
                 set_input(f, f->n);
-                input.data[at] = change < 8 ? (uint8_t)(f->data[at] ^ 1u << change) : values[change - 8];
+                input.data[at] = (uint8_t)(change < 8 ? f->data[at] ^ 1u << change : values[change - 8]);
                 run();
             }
         }
