@@ -444,6 +444,10 @@ class Debian(unittest.TestCase):
         installed = {path.relative_to(PREFIX).as_posix() for path in PREFIX.rglob("*") if not path.is_dir()}
         packaged = {path.relative_to(root / "usr").as_posix() for path in (root / "usr").rglob("*") if not path.is_dir()}
         self.assertEqual(packaged, installed)
+        for library in ("yaml", "pcre2", "utf8proc", "jansson", "edit"):  # their archives are inside
+            licence = pathlib.Path(f"/usr/share/doc/lib{library}-dev/copyright")
+            copies = [path for path in root.rglob(f"copyright.lib{library}-dev")] if licence.exists() else []
+            self.assertEqual([copy.read_bytes() for copy in copies], [licence.read_bytes()] if licence.exists() else [])
         self.runs_in(root)
 
     def runs_in(self, root):
