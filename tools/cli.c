@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,8 +69,11 @@ static void on_interrupt(int signal_number) {
     tern_session_cancel(cancelled_session);
 }
 
+/* Several threads may fault at once: the first ends the process, the others wait for that. */
 static void on_fault(int signal_number) {
+    static atomic_flag is_ending = ATOMIC_FLAG_INIT;
     (void)signal_number;
+    while (atomic_flag_test_and_set(&is_ending)) continue;
     if (fault_remove) unlink(fault_remove);
     ssize_t written = write(STDERR_FILENO, fault_line, fault_line_bytes);
     (void)written;
@@ -98,10 +102,10 @@ void tn_cli_install_signals(void) {
     for (size_t i = 0; i < sizeof interrupts / sizeof *interrupts; i++)
         if (sigaction(interrupts[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
             sigaction(interrupts[i], &action, NULL);
+    action.sa_flags = 0;
     action.sa_handler = on_fault;
     sigaction(SIGBUS, &action, NULL);
     action.sa_handler = SIG_IGN;
-    action.sa_flags = 0;
     sigaction(SIGPIPE, &action, NULL);
     sigaction(SIGXFSZ, &action, NULL); /* the write then fails, and what is half written is removed */
 }

@@ -172,7 +172,7 @@ const char *fuzz_write(const char *name, fuzz_bytes contents, size_t n_zeros) {
     const char *path = fuzz_path(name);
     unlink(path);
     FILE *f = fopen(path, "wb");
-    if (!f || fwrite(contents.data, 1, contents.n, f) != contents.n || fflush(f) ||
+    if (!f || (contents.n && fwrite(contents.data, 1, contents.n, f) != contents.n) || fflush(f) ||
         (n_zeros && ftruncate(fileno(f), (off_t)(contents.n + n_zeros))) || fclose(f))
         perror(path), exit(3);
     return path;
