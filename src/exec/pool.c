@@ -48,13 +48,14 @@ static void sleep_until_changed(tn_pool *pool, unsigned phase) {
 }
 
 /* The counts are sequentially consistent: the last to arrive changes `phase`, then reads `sleepers`; a sleeper
- * adds itself, then reads `phase`. One of the two sees the other. */
+ * adds itself, then reads `phase`. One of the two sees the other. The change is an exchange, not a store: QEMU's emulation of
+ * Arm on x86 lets a load pass a store before it (seen in 7.2: both threads of a pool slept). */
 void tn_pool_barrier(tn_pool *pool) {
     if (pool->n_threads == 1) return;
     const unsigned phase = atomic_load_explicit(&pool->phase, memory_order_acquire);
     if (atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel) + 1 == pool->n_threads) {
         atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
-        atomic_store(&pool->phase, phase + 1);
+        atomic_exchange(&pool->phase, phase + 1);
         if (atomic_load(&pool->sleepers)) {
             pthread_mutex_lock(&pool->mutex);
             pthread_cond_broadcast(&pool->wake);
