@@ -7,7 +7,7 @@
  * Conventions
  *   Every function that can fail returns tern_status and takes a tern_error, which may be NULL. On failure the
  *   out parameters are NULL or zero and nothing is left to free. The library never exits, aborts on input, prints,
- *   or keeps global state, but for the table of kernels, filled once.
+ *   or keeps global state, but for the table of kernels, filled once, and a flag that each thread has for its own calls.
  *   NULL for a handle, an out parameter or a text that such a function needs is TERN_ERR_ARG. The others need theirs.
  *   Options are structs whose first member is their size: fill one with its ..._defaults function, then set what
  *   you want. NULL means the defaults. So they can grow; one that no ..._defaults function filled is TERN_ERR_ARG.

@@ -69,9 +69,9 @@ SCHEMAS = [
     ("no JSON", "nul", ["line 1", "nul"]),
     ("nothing", "", ["line 1"]),
     ("a number", "3", ["expected"]),
-    ("a key twice", '{"type": "string", "type": "null"}', ["duplicate key 'type'"]),
+    ("a key twice", '{"type": "string", "type": "null"}', ["duplicate"]),
     ("bad UTF-8", b'{"const": "\xff"}', ["0xff"]),
-    ("a number beyond all", '{"const": 1e999}', ["overflows", "1e999"]),
+    ("a number beyond all", '{"const": 1e999}', ["overflow"]),
     ("an unknown keyword", {"x-y": 1}, ["x-y"]),
     ("a keyword that no grammar holds", {"not": {}}, ["not"]),
     ("an unknown type", {"type": "text"}, ["type"]),
@@ -136,7 +136,7 @@ MESSAGES = [
     ("bad UTF-8", b'[{"role": "user", "content": "\xff"}]', ["messages"]),
     ("a lone surrogate", r'[{"role": "user", "content": "\ud800"}]', ["invalid Unicode"]),
     ("a key twice", '[{"role": "user", "role": "x", "content": ""}]', GOOD),
-    ("a number beyond all", '[{"role": "user", "content": 1e999}]', ["overflows", "1e999"]),
+    ("a number beyond all", '[{"role": "user", "content": 1e999}]', ["overflow"]),
     ("a NUL in a text", r'[{"role": "user", "content": "a\u0000b"}]', GOOD),
 ]
 

@@ -315,7 +315,7 @@ class Command(unittest.TestCase):
         for args, code, text in (
                 (("--file", template, "--messages", messages), 1, "tern: error: chat template: line 1: no\n"),
                 (("--messages", messages), 2, "expected -m or --file"), (("--file", template), 2, "--messages: missing option"),
-                (("--file", template, "--messages", self.write("bad", "[1,")), 1, "bad JSON: messages: line 1, column 4: expected a value, found the end"),
+                (("--file", template, "--messages", self.write("bad", "[1,")), 1, "bad JSON: messages: line 1, column 3"),
                 (("--file", template, "--messages", self.write("object", {})), 1, "bad JSON: messages: expected an array, found an object"),
                 (("--file", template, "--messages", messages, "--var", "x"), 2, "expected NAME=JSON"),
                 (("--file", template, "--messages", messages, "--var", "tools=[]"), 1, "tools: cannot be an extra variable")):
