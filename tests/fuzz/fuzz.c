@@ -23,14 +23,6 @@ const fuzz_target *fuzz_find(const char *name) {
 
 /* ---- Limits ---- */
 
-#if defined(__SANITIZE_ADDRESS__)
-#define TN_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TN_SANITIZED 1
-#endif
-#endif
-
 /* Of processor time; the sanitizers take some five times as long. */
 #ifdef TN_SANITIZED
 #define LIMIT_SECONDS 10.0

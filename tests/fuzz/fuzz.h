@@ -14,6 +14,14 @@
 #include "src/base/status.h"
 #include "tern.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define TN_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TN_SANITIZED 1
+#endif
+#endif
+
 /* ---- Bytes and random numbers ---- */
 
 typedef struct fuzz_bytes {

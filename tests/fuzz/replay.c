@@ -17,13 +17,6 @@
 
 #include "fuzz.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define TN_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TN_SANITIZED 1
-#endif
-#endif
 #ifdef TN_SANITIZED
 #include <sanitizer/common_interface_defs.h>
 #include <sanitizer/lsan_interface.h>

@@ -149,20 +149,9 @@ static void *press(void *user) {
     return NULL;
 }
 
-static tern_model *open_public(const tiny_shape *shape) {
-    char path[] = "/tmp/tern-tiny-XXXXXX";
-    tern_error err;
-    tern_model *model;
-    tiny_write(shape, path);
-    const tern_status status = tern_model_open(path, NULL, &model, &err);
-    unlink(path);
-    if (status) fail_msg("%s", err.message);
-    return model;
-}
-
 static void a_thread_cancels_at_random_moments(void **state) {
     (void)state;
-    tern_model *model = open_public(&tiny_gemma3);
+    tern_model *model = tiny_open_public(&tiny_gemma3);
     tern_error err;
     tern_session_options options;
     tern_session_options_defaults(&options);
@@ -206,7 +195,7 @@ static tern_status render_one(void *user, const char *messages, size_t n, int32_
 static void nothing_is_computed_until_resumed(void **state) {
     (void)state;
     static const int32_t ids[] = {1, 2, 3};
-    tern_model *model = open_public(&tiny_llama);
+    tern_model *model = tiny_open_public(&tiny_llama);
     tern_error err;
     tern_session_options options;
     tern_session_options_defaults(&options);

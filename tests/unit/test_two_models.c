@@ -14,17 +14,6 @@ enum { N_VOCAB = 50, N_STEPS = 60, N_MODELS = 2, N_WORKERS = 2 };
 
 typedef float row[N_VOCAB];
 
-static tern_model *open_model(const tiny_shape *shape) {
-    char path[] = "/tmp/tern-tiny-XXXXXX";
-    tern_error err;
-    tern_model *model;
-    tiny_write(shape, path);
-    const tern_status status = tern_model_open(path, NULL, &model, &err);
-    unlink(path);
-    if (status) fail_msg("%s", err.message);
-    return model;
-}
-
 static tern_session *new_session(const tern_model *model, uint32_t n_threads) {
     tern_session_options options;
     tern_session *session;
@@ -69,7 +58,7 @@ static void two_models_on_two_threads_give_their_own_bits(void **state) {
     (void)state;
     static worker workers[N_WORKERS];
     static row alone[N_STEPS];
-    tern_model *const models[N_MODELS] = {open_model(&tiny_gemma3), open_model(&tiny_mixtral)};
+    tern_model *const models[N_MODELS] = {tiny_open_public(&tiny_gemma3), tiny_open_public(&tiny_mixtral)};
     pthread_t threads[N_WORKERS];
     for (uint32_t t = 0; t < N_WORKERS; t++) {
         workers[t].models = models, workers[t].number = t;

@@ -7,6 +7,7 @@
 
 #include "gguf_builder.h"
 #include "src/model/model.h"
+#include "tern.h"
 
 typedef struct tiny_shape {
     const char *arch; /* "llama", "gemma3" or "gemma-embedding" */
@@ -155,6 +156,17 @@ static inline tn_model *tiny_open(const tiny_shape *shape) {
     if (tn_model_open(path, &options, &m, &err)) fail_msg("%s", err.message);
     unlink(path);
     return m;
+}
+
+/* The same by tern.h. */
+static inline tern_model *tiny_open_public(const tiny_shape *shape) {
+    char path[] = "/tmp/tern-tiny-XXXXXX";
+    tern_error err;
+    tern_model *model;
+    tiny_write(shape, path);
+    if (tern_model_open(path, NULL, &model, &err)) fail_msg("%s", err.message);
+    unlink(path);
+    return model;
 }
 
 #endif
