@@ -90,12 +90,13 @@ static void expect_chunk(const tn_task *t, const tn_kv *kv, size_t head, uint32_
 static void mark_overflow(float *k, size_t n, tn_kv_type type) {
     static const float limits[TN_KV_COUNT] = {
         [TN_KV_F32] = INFINITY, [TN_KV_F16] = 65520, [TN_KV_Q8_0] = 65520 * 127.0F};
-    float largest = 0;
+    int32_t limit, bits, found = 0; /* sizes are ordered as their bits are; that needs no chain of floats */
+    memcpy(&limit, &limits[type], sizeof limit);
     for (size_t i = 0; i < n; i++) {
-        const float size = fabsf(k[i]);
-        largest = size > largest ? size : largest;
+        memcpy(&bits, &k[i], sizeof bits);
+        found |= (bits & INT32_MAX) >= limit;
     }
-    if (largest >= limits[type]) k[0] = NAN;
+    if (found) k[0] = NAN;
 }
 
 static void store(const tn_task *t, const workspace *w, size_t head, size_t token) {
