@@ -37,15 +37,15 @@ list(TRANSFORM static_needs PREPEND "-l" OUTPUT_VARIABLE static_flags)
 string(REPLACE ";" " " static_flags "${static_flags}")
 set(static_library ${CMAKE_BINARY_DIR}/libtern.a)
 add_custom_command(OUTPUT ${static_library}
-  COMMAND ${CMAKE_LINKER} -r --wrap=stdin --whole-archive $<TARGET_FILE:tern_core> --no-whole-archive ${inside} -o tern_whole.o
-  COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=tern_* tern_whole.o tern.o
+  COMMAND ${CMAKE_LINKER} -r --whole-archive $<TARGET_FILE:tern_core> --no-whole-archive ${inside} -o tern_whole.o
+  COMMAND ${CMAKE_OBJCOPY} --redefine-sym stdin=__wrap_stdin tern_whole.o # Debian 12's ld, told to, ends by a signal at instrumented objects
+  COMMAND ${CMAKE_LINKER} -r tern_whole.o -o tern.o
+  COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=tern_* tern.o
   COMMAND ${CMAKE_COMMAND} -E rm -f ${static_library}
   COMMAND ${CMAKE_AR} rcs ${static_library} tern.o
   DEPENDS tern_core ${link_objects} WORKING_DIRECTORY ${CMAKE_BINARY_DIR} COMMAND_EXPAND_LISTS VERBATIM)
-if(NOT TERN_SANITIZE) # for nobody to install; and Debian 12's ld ends by a signal when it joins such objects
-  add_custom_target(tern_static ALL DEPENDS ${static_library})
-  install(FILES ${static_library} DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
+add_custom_target(tern_static ALL DEPENDS ${static_library})
+install(FILES ${static_library} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # Package files find the rest from where they lie: a tree may be moved.
 file(RELATIVE_PATH from_pkgconfig ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})

@@ -4,7 +4,7 @@
  *
  * An allocation that is large beside a chunk gets one of its own behind the head, so the head's room is not
  * lost. calloc gives zeroed memory, and for large chunks does so without touching the pages; a host's memory is
- * cleared. */
+ * cleared. AddressSanitizer is told what of a chunk was handed out: the rest is not to be touched. */
 #include "arena.h"
 
 #include <stdbool.h>
@@ -12,7 +12,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_BYTES ((size_t)64 << 10)
+#ifndef TN_ARENA_CHUNK_BYTES /* tools/coverage has it 0: each allocation is one of the system's, and can fail */
+#define TN_ARENA_CHUNK_BYTES (64 << 10)
+#endif
+#define CHUNK_BYTES ((size_t)TN_ARENA_CHUNK_BYTES)
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ /* as gcc says it */
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+enum { RED_ZONE_BYTES = 16 }; /* behind each allocation */
+#else
+#define ASAN_POISON_MEMORY_REGION(start, bytes) ((void)(start), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(start, bytes) ((void)(start), (void)(bytes))
+enum { RED_ZONE_BYTES = 0 };
+#endif
 
 struct tn_arena_chunk {
     struct tn_arena_chunk *next;
@@ -21,7 +38,8 @@ struct tn_arena_chunk {
 
 static struct tn_arena_chunk *chunk_new(tn_arena *arena, size_t payload_bytes) {
     size_t bytes;
-    if (__builtin_add_overflow(payload_bytes, sizeof(struct tn_arena_chunk) + 63, &bytes)) return NULL;
+    if (__builtin_add_overflow(payload_bytes, sizeof(struct tn_arena_chunk) + 63 + RED_ZONE_BYTES, &bytes))
+        return NULL;
     const tn_allocator *a = &arena->allocator;
     struct tn_arena_chunk *chunk = a->alloc ? tn_memory_take(a, bytes) : calloc(1, bytes);
     if (!chunk) return NULL;
@@ -29,6 +47,7 @@ static struct tn_arena_chunk *chunk_new(tn_arena *arena, size_t payload_bytes) {
     chunk->free = (uint8_t *)(chunk + 1);
     chunk->end = (uint8_t *)chunk + bytes;
     arena->total_bytes += bytes;
+    ASAN_POISON_MEMORY_REGION(chunk->free, (size_t)(chunk->end - chunk->free));
     return chunk;
 }
 
@@ -36,9 +55,10 @@ static struct tn_arena_chunk *chunk_new(tn_arena *arena, size_t payload_bytes) {
 static void *chunk_take(struct tn_arena_chunk *chunk, size_t bytes, size_t align) {
     size_t pad = (size_t)(-(uintptr_t)chunk->free & (align - 1));
     size_t left = (size_t)(chunk->end - chunk->free);
-    if (left < pad || left - pad < bytes) return NULL;
+    if (left < pad + RED_ZONE_BYTES || left - pad - RED_ZONE_BYTES < bytes) return NULL;
     void *result = chunk->free + pad;
-    chunk->free += pad + bytes;
+    chunk->free += pad + bytes + RED_ZONE_BYTES;
+    ASAN_UNPOISON_MEMORY_REGION(result, bytes);
     return result;
 }
 
@@ -71,8 +91,10 @@ char *tn_arena_strdup(tn_arena *arena, const char *text, size_t n) {
 void tn_arena_free(tn_arena *arena) {
     for (struct tn_arena_chunk *chunk = arena->head, *next; chunk; chunk = next) {
         next = chunk->next;
+        const size_t bytes = (size_t)(chunk->end - (uint8_t *)chunk);
+        ASAN_UNPOISON_MEMORY_REGION(chunk, bytes);
         if (arena->allocator.alloc)
-            tn_memory_give(&arena->allocator, chunk, (size_t)(chunk->end - (uint8_t *)chunk));
+            tn_memory_give(&arena->allocator, chunk, bytes);
         else
             free(chunk);
     }
