@@ -13,6 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include "src/base/arena.h"
 #include "src/base/cgroup.h"
 #include "src/base/checked.h"
@@ -172,6 +176,9 @@ static void arena_memory_is_zeroed_aligned_and_apart(void **state) {
         assert_non_null(blocks[i]);
         assert_int_equal((uintptr_t)blocks[i] % (n >= 64 ? 64 : 16), 0);
         assert_true(all_bytes_are(blocks[i], n, 0));
+#ifdef __SANITIZE_ADDRESS__
+        assert_true(__asan_address_is_poisoned(blocks[i] + n));
+#endif
         memset(blocks[i], 1 + i % 200, n);
     }
     for (int i = 0; i < 40 * N; i++) {
