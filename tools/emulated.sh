@@ -2,6 +2,8 @@
 # `label`, and defines emulate CPU COMMAND....
 
 source tools/jobs.sh
+long=${TERN_LONG:-}
+unset TERN_LONG # tests' own long forms are for processors
 
 # Tiny models of every weight type, wide enough for blocks of 256, and ids to evaluate.
 types=(F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS
