@@ -353,14 +353,14 @@ static tn_tval filter_tojson(tn_trun *r, tn_tval self, const tn_tval *a) {
 static tn_tval filter_filesizeformat(tn_trun *r, tn_tval self, const tn_tval *a) {
     bool binary = tn_targ_truth(r, a[0], false);
     tn_tval number = tn_tapply(r, tn_tfind_filter(tn_tliteral(&r->m, "float").s), self, &(tn_targs){0});
-    double bytes = number.f, base = binary ? 1024 : 1000, unit = base;
+    double bytes = number.f, base = binary ? 1024 : 1000, unit = base * base;
     char text[64];
     if (bytes == 1) return tn_tliteral(&r->m, "1 Byte");
     if (bytes < base) {
         tn_snprintf(text, sizeof text, "%.0f Bytes", trunc(bytes));
     } else {
         int prefix = 0;
-        for (unit = base * base; bytes >= unit && prefix < 7; prefix++) unit *= base;
+        for (; bytes >= unit && prefix < 7; prefix++) unit *= base;
         tn_snprintf(text, sizeof text, "%.1f %c%sB", base * bytes / unit,
                     (binary ? "KMGTPEZY" : "kMGTPEZY")[prefix], binary ? "i" : "");
     }

@@ -145,12 +145,9 @@ static double round_float(tn_trun *r, double v, int64_t precision) {
     if (precision >= 0) {
         tn_snprintf(text, sizeof text, "%.*f", (int)precision, fabs(v));
     } else {
-        int exponent;
         if (v == 0) return v;
-        tn_snprintf(text, sizeof text, "%.0e", fabs(v));
-        exponent = atoi(strchr(text, 'e') + 1); /* of the first digit, perhaps rounded up */
         tn_snprintf(text, sizeof text, "%.17e", fabs(v));
-        exponent = atoi(strchr(text, 'e') + 1);
+        const int exponent = atoi(strchr(text, 'e') + 1);
         if (exponent + precision < -1) return copysign(0.0, v);
         if (exponent + precision == -1) { /* below the unit: up or nothing */
             double unit = pow(10, (double)-precision);
