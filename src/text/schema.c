@@ -30,7 +30,7 @@ static const char common_rules[] =
 /* ---- Text ------------------------------------------------------------------------------------------------------ */
 
 static bool reserve(tn_text_buffer *out, size_t more) {
-    if (out->failed || more > MAX_GRAMMAR_BYTES || out->n + more > MAX_GRAMMAR_BYTES) {
+    if (out->failed || out->n + more > MAX_GRAMMAR_BYTES) {
         out->failed = true;
         return false;
     }

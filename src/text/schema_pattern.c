@@ -66,13 +66,13 @@ static bool complement(tn_pattern *p, tn_set *set) {
 
 /* \d \w \s and their complements. */
 static bool add_shorthand(tn_pattern *p, tn_set *set, char kind) {
-    tn_set own = {.ascii_only = true};
+    tn_set own = {.ascii_only = true}; /* a few ranges: they fit */
     const char lower = (char)(kind | 0x20);
     bool ok = true;
-    if (lower == 'd' || lower == 'w') ok = add(p, &own, '0', '9');
-    if (lower == 'w') ok = ok && add(p, &own, 'A', 'Z') && add(p, &own, 'a', 'z') && add(p, &own, '_', '_');
-    if (lower == 's') ok = add(p, &own, '\t', '\r') && add(p, &own, ' ', ' ');
-    if (kind != lower) ok = ok && complement(p, &own);
+    if (lower != 's') add(p, &own, '0', '9');
+    if (lower == 'w') add(p, &own, 'A', 'Z'), add(p, &own, 'a', 'z'), add(p, &own, '_', '_');
+    if (lower == 's') add(p, &own, '\t', '\r'), add(p, &own, ' ', ' ');
+    if (kind != lower) complement(p, &own);
     for (size_t i = 0; ok && i < own.n; i++) ok = add(p, set, own.low[i], own.high[i]);
     set->ascii_only = true;
     return ok;
@@ -94,10 +94,11 @@ static bool put_set(tn_pattern *p, const tn_set *set) {
     for (size_t i = 0; i < set->n; i++) {
         static const uint32_t cuts[] = {0x22, 0x5C, 0x7F};
         uint32_t low = set->low[i] < 0x20 ? 0x20 : set->low[i];
+        if (low >= 0xD800 && low <= 0xDFFF) low = 0xE000;
         for (size_t j = 0; j <= 3 && low <= set->high[i]; j++) {
             const uint32_t end = j == 3 || cuts[j] > set->high[i] ? set->high[i] : cuts[j] - 1;
             if (j < 3 && cuts[j] < low) continue;
-            if (end >= low && (low < 0xD800 || low > 0xDFFF)) {
+            if (end >= low) {
                 tn_put_class_char(p->out, low);
                 tn_put(p->out, "-");
                 tn_put_class_char(p->out, end >= 0xD800 && end <= 0xDFFF ? 0xD7FF : end);
