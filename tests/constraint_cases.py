@@ -24,7 +24,8 @@ SCHEMAS = [
     {"type": "object", "properties": {"a": I, "b": False}, "additionalProperties": B}, {"type": "object", "required": ["a", "b"]},
     {"properties": {"a": I}, "required": ["a", "z", "z"], "additionalProperties": True},
     {"properties": {"\u007f": I, "\u0001": I, "日": I, "日本": I, "本": I, "\U0001f600": I}, "additionalProperties": B},
-    {"properties": {"a" * 70: I, "a" * 61: I}, "additionalProperties": B},
+    {"properties": {"a" * 70: I, "a" * 61: I, "\\": B, "\\\"": B}, "additionalProperties": B}, {"required": ["z", "y", "z"]},
+    {"type": ["null", "boolean", "number", "string", "array", "object"], "maxItems": 1, "maxLength": 9},
     {"type": "object", "additionalProperties": False}, obj(deep=obj(deeper=obj(deepest=I))),
     obj(**{"quote\"back\\slash\n": S, "日本": I}),
     # arrays
@@ -57,7 +58,7 @@ SCHEMAS = [
     {"type": "number", "minimum": 0}, {"type": "number", "minimum": 0, "maximum": 1},
     {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 2}, {"type": "number", "minimum": -2.5, "maximum": 2.5},
     {"type": "number", "maximum": -1}, {"type": "number", "minimum": -10, "exclusiveMaximum": 0},
-    {"minimum": 3, "exclusiveMinimum": 3}, {"type": "number", "minimum": 7, "maximum": 7},
+    {"type": "integer", "minimum": -999999999999999, "maximum": 999999999999999}, {"minimum": 3, "exclusiveMinimum": 3}, {"type": "number", "minimum": 7, "maximum": 7},
     # several
     {"anyOf": [I, S]}, {"anyOf": [obj(a=I), obj(b=S)]}, {"oneOf": [I, S, {"type": "null"}]},
     {"oneOf": [{"const": 1}, {"const": 2}]}, {"oneOf": [obj(kind={"const": "cat"}, lives=I), obj(kind={"const": "dog"}, good=B)]},

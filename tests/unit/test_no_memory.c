@@ -85,6 +85,12 @@ static const char *const schemas[] = {
     "\"object\"}, "
     "{\"properties\": {\"kind\": {\"enum\": [\"b\", \"c\"]}}, \"required\": [\"kind\"], \"type\": "
     "\"object\"}]}",
+    "{\"anyOf\": [{\"minimum\": 1}, {\"minimum\": 2}, {\"minimum\": 3}, {\"minimum\": 4}, {\"minimum\": 5}, "
+    "{\"minimum\": 6}, "
+    "{\"minimum\": 7}, {\"anyOf\": [{\"minimum\": 8}, {\"minimum\": 9}]}], \"type\": \"integer\"}",
+    "{\"anyOf\": [{\"minimum\": 1}, {\"minimum\": 2}, {\"minimum\": 3}, {\"minimum\": 4}, {\"minimum\": 5}, "
+    "{\"minimum\": 6}, "
+    "{\"minimum\": 7}, {\"minimum\": 8}], \"type\": \"integer\"}",
     "{\"prefixItems\": [{\"type\": \"number\"}, {\"type\": \"boolean\"}], \"items\": {\"format\": \"uuid\"}, "
     "\"minItems\": 3}",
 };
