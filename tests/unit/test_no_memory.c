@@ -129,6 +129,22 @@ static void a_grammar_is_read_or_an_error_of_memory(void **state) {
                 !memory_can_fail);
 }
 
+/* Behind so many others that each state and each rule is the one for which there is no room. */
+static void a_growing_grammar_is_read_or_an_error_of_memory(void **state) {
+    (void)state;
+    long sum = 0;
+    for (int n = 0; n < 64; n++) {
+        char text[4096],
+            *at = text + sprintf(text, "root ::= %s\"%.*s\" (b+ c{2,3} (\"d\" | a0)? [^x-z\\n] .){2,}\n",
+                                 n % 2 ? "\"\" " : "", n / 2, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+        for (int i = 0; i < n; i++) at += sprintf(at, "a%d ::= a%d\n", i, i + 1);
+        sprintf(at, "a%d ::= b | c{0,1} \"x\"*\nb ::= \"b\"\nc ::= (\"c\"){3}", n);
+        sum += spoil(make_grammar, text);
+    }
+    print_message("%ld allocations failed\n", sum);
+    assert_true(sum > 64 * 8 || !memory_can_fail);
+}
+
 /* ---- Templates ---- */
 
 static json_t *variables;
@@ -180,6 +196,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_schema_is_its_grammar_or_an_error_of_memory),
         cmocka_unit_test(a_grammar_is_read_or_an_error_of_memory),
+        cmocka_unit_test(a_growing_grammar_is_read_or_an_error_of_memory),
         cmocka_unit_test(a_template_is_rendered_or_an_error_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
