@@ -55,6 +55,8 @@ def head_rows():
     yield Row("head count missing", "error", heads, drop=("llama.attention.head_count",))
     yield Row("head count a string", "error", heads, llama(attention__head_count=("str", "4")))
     yield Row("head count a float", "error", heads, llama(attention__head_count=("f32", 4.0)))
+    yield Row("head count true", "error", ("n_heads",), llama(attention__head_count=("bool", True)))
+    yield Row("head count 2^64 - 1", "error", heads, llama(attention__head_count=("u64", 2**64 - 1)))
     yield Row("head count -4", "error", heads, llama(attention__head_count=("i32", -4)))
     yield Row("head count 2^32 + 4 does not wrap", "error", heads, llama(attention__head_count=("u64", 2**32 + 4)))
     yield Row("KV heads 0", "error", kv, llama(attention__head_count_kv=("u32", 0)))
@@ -97,6 +99,7 @@ def embedding_rows():
     yield Row("pooling type 1", "same", meta=llama(pooling_type=("u32", 1)))
     yield Row("pooling type 5", "error", pooling, llama(pooling_type=("u32", 5)))
     yield Row("pooling type -1", "error", pooling, llama(pooling_type=("i32", -1)))
+    yield Row("pooling types in an array", "error", pooling, llama(pooling_type=("u32[]", [1])))
     yield Row("pooling type a string", "error", pooling, llama(pooling_type=("str", "mean")))
 
 
@@ -415,6 +418,27 @@ def vocabulary_rows():
     )
     yield Row("add BOS without a BOS", "either", (t + "add_bos_token", t + "bos_token_id"), drop=(t + "bos_token_id",))
     yield Row("tokenizer missing: ids alone", "same", (t + "model",), drop=(t + "model",), no_text=True)
+    for flag in (
+        "add_bos_token",
+        "add_eos_token",
+        "add_sep_token",
+        "add_space_prefix",
+        "normalizer.lowercase",
+        "normalizer.strip_accents",
+        "remove_extra_whitespaces",
+    ):
+        yield Row(f"{flag} a number", "error", (t + flag,), {t + flag: ("u32", 1)})
+    yield Row("separator id out of range", "error", (t + "seperator_token_id",), {t + "seperator_token_id": ("u32", 300)})
+    chars = t + "precompiled_charsmap"
+    for kind, value in (("str", "abc"), ("u32[]", [1, 2]), ("u8", 1)):
+        yield Row(f"a map of characters of {kind}", "error", (chars,), {chars: (kind, value)})
+    yield Row("merges a string", "error", (t + "merges",), {t + "merges": ("str", "a b")})
+    without = (t + "model", t + "tokens")
+    yield Row("no vocabulary", "error", ("no vocabulary, and key 'llama.vocab_size' is missing",), drop=without)
+    for kind, value in (("u32", 0), ("u64", 2**31), ("str", "300"), ("i32", -1)):
+        size = llama(vocab_size=(kind, value))
+        yield Row(f"no vocabulary, its size {value!r}", "error", ("vocab_size",), size, drop=without)
+    yield Row("no vocabulary, its size alone", "same", meta=llama(vocab_size=("u32", 300)), drop=without, no_text=True)
     yield Row("tokenizer unknown", "error", (t + "model",), {t + "model": ("str", "abacus")})
     yield Row("tokenizer a number", "error", (t + "model",), {t + "model": ("u32", 3)})
     short = {

@@ -111,6 +111,17 @@ ERRORS = [
     ("{% block a %}{% endblock %}{% block a %}{% endblock %}", "is there twice"),
     ("{% set 1 = 2 %}", "cannot be assigned"),
     ("{{ a is defined is true }}", "cannot be chained"),
+    ("{{ '\\x4' }}", "truncated"), ("{{ '\\x:0' }}", "truncated"), ("{{ '\\u00gg' }}", "truncated"), ("{{ '\\N{DASH}' }}", "by name"),
+    ("{{ '\\U00110000' }}", "no character"), ("{{ '\\ud800' }}", "no character"),
+    ("{{ 9223372036854775808 }}", "64 bits"), ("{{ 99999999999999999999 }}", "64 bits"), ("{{ 0x8000000000000000 }}", "64 bits"),
+    ("{{ " + "(" * 1001, "nested too deeply"), ("{{ x " + "y" * 200 + " }}", "found 'y{100}'"),
+    ("{{ f(**{}, " + "y" * 200 + "=1) }}", "unexpected 'y{100}'"),
+    ("{{ f(*[], *[]) }}", "unexpected"), ("{{ f(**{}, **{}) }}", "unexpected"), ("{{ f(**{}, *[]) }}", "unexpected"),
+    ("{{ f(**{}, a=1) }}", "unexpected"), ("{{ f(*[], 1) }}", "unexpected"), ("{{ f(**{}, 1) }}", "unexpected"),
+    ("{{ f(a=1, 2) }}", "unexpected"),
+    ("{{ f(" + ", ".join(f"a{i}=1" for i in range(33)) + ") }}", "more than 32 named arguments"),
+    ("{% block a scoped %}{% endblock %}", "not supported"), ("{% block a required %}{% endblock %}", "not supported"),
+    ("{% continue %}", "outside of a loop"), ("{% if 1 %}{% " + "z" * 90 + " %}", "unknown tag 'z{60}'"),
 ]
 
 
@@ -276,6 +287,14 @@ class Refusals(Case):
         self.refuses("{{ 9223372036854775807 + 1 }}", "64 bits")
         self.refuses("{{ 99999999999999999999 }}", "64 bits")
         self.refuses("{{ x }}", "nested too deeply", '{"x": ' + "[" * 1000 + "]" * 1000 + "}")
+
+    def test_white_space_and_names_are_of_all_scripts(self):
+        spaces = "\t\x0b\x1c\x1f\x85\xa0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000"
+        odd = [f"{{{{{spaces}1{spaces}+{spaces}2{spaces}}}}}", *(f"{{{{ [{space}1] }}}}" for space in spaces),
+               "{{ [1\u200b] }}", "{% set é‿日１ = 3 %}{{ é‿日１ }}", "{% set 日 = 3 %}{{ 日+1 }}", "{{ € }}", "{{ a€ }}",
+               "a\rb\r\nc\r", "{{ 1\r+\r\n2 }}\r"]
+        for template in odd:
+            self.same(template)
 
     def test_errors_name_the_line_and_the_reason(self):
         for template, pattern in ERRORS:

@@ -123,7 +123,7 @@ static tn_status parse_shape(tn_yaml *c, const yaml_node_t *seq, tn_tensor_def *
     return TN_OK;
 }
 
-/* What is used where a tensor is absent: another above it, or some rows of that. */
+/* What is used where a tensor is absent: another above it, or some rows of that. Those of the layers stand below the others. */
 static tn_status parse_fallback(tn_yaml *c, const yaml_node_t *map, tn_tensor_def *def) {
     const yaml_node_t *other = tn_yaml_get(c, map, "or"), *row = tn_yaml_get(c, map, "row");
     if (!other)
@@ -131,8 +131,6 @@ static tn_status parse_fallback(tn_yaml *c, const yaml_node_t *map, tn_tensor_de
                                  : TN_OK;
     if ((def->fallback = tn_arch_tensor(c->arch, tn_yaml_scalar(other))) < 0)
         return tn_yaml_bad(c, other, "expected the name of a tensor above", NULL);
-    if (!def->per_layer && c->arch->tensors[def->fallback].per_layer)
-        return tn_yaml_bad(c, other, "a layer's tensor outside the layers", NULL);
     if (row && def->n_dims > 3) return tn_yaml_bad(c, row, "rows are of matrices and vectors", NULL);
     return row ? tn_yaml_expr(c, row, &def->row) : TN_OK;
 }

@@ -54,7 +54,7 @@ tn_status tn_arch_parse_hf_hparam(tn_yaml *c, const yaml_node_t *node, tn_hparam
 static tn_status parse_part(tn_yaml *c, const yaml_node_t *node, tn_hf_part *part) {
     static const char *const known[] = {"name",      "permute", "add",  "rows", "values",
                                         "transpose", "f32",     "when", NULL};
-    if (node && node->type == YAML_SCALAR_NODE) return tn_yaml_string(c, node, &part->name);
+    if (node->type == YAML_SCALAR_NODE) return tn_yaml_string(c, node, &part->name);
     tn_status s = tn_yaml_check_map(c, node, known);
     if (s) return s;
     const struct {
@@ -84,7 +84,7 @@ static tn_status check_part(tn_yaml *c, const yaml_node_t *node, const tn_tensor
                             const tn_hf_part *part) {
     const uint32_t inner = def->n_dims - (part->name && strstr(part->name, "{e}") ? 1 : 0);
     if (part->transpose && inner < 2) return tn_yaml_bad(c, node, "'transpose' is of matrices", NULL);
-    if (part->values && (def->n_dims != 1 || part->rows || part->permute || part->transpose || part->add))
+    if (part->values && (def->n_dims != 1 || part->rows || part->permute || part->add))
         return tn_yaml_bad(c, node, "'values' are of vectors, and go with 'f32' and 'when' alone", NULL);
     return TN_OK;
 }

@@ -254,7 +254,7 @@ static tn_status split_step(list *l, const yaml_node_t *node, const char **name,
     *name = tn_yaml_scalar(node);
     *rest = *when = NULL;
     if (*name) return TN_OK;
-    const bool is_map = node && node->type == YAML_MAPPING_NODE;
+    const bool is_map = node->type == YAML_MAPPING_NODE;
     if (is_map) *when = tn_yaml_get(l->c, node, "when");
     if (!is_map || tn_yaml_map_size(node) != (*when ? 2 : 1))
         return tn_yaml_bad(l->c, node, "expected a step: its name, and what belongs to it", NULL);

@@ -30,7 +30,7 @@ static const char common_rules[] =
 /* ---- Text ------------------------------------------------------------------------------------------------------ */
 
 static bool reserve(tn_text_buffer *out, size_t more) {
-    if (out->failed || more > MAX_GRAMMAR_BYTES || out->n + more > MAX_GRAMMAR_BYTES) {
+    if (out->failed || out->n + more > MAX_GRAMMAR_BYTES) {
         out->failed = true;
         return false;
     }
@@ -60,15 +60,12 @@ void tn_put(tn_text_buffer *out, const char *format, ...) {
 }
 
 void tn_put_literal(tn_text_buffer *out, const char *text, size_t n) {
-    if (!reserve(out, 4 * n + 3)) return;
+    if (!reserve(out, 2 * n + 3)) return;
     char *at = out->bytes + out->n;
     *at++ = '"';
     for (size_t i = 0; i < n; i++) {
         if (text[i] == '"' || text[i] == '\\') *at++ = '\\';
-        if ((unsigned char)text[i] < 0x20)
-            at += sprintf(at, "\\x%02X", (unsigned)text[i]);
-        else
-            *at++ = text[i];
+        *at++ = text[i];
     }
     *at++ = '"';
     *at = '\0';
@@ -158,7 +155,7 @@ static tn_status check_keywords(const tn_schema *c, const json_t *schema) {
         bool known = tn_schema_is_annotation(key);
         for (size_t i = 0; keywords[i] && !known; i++) known = strcmp(key, keywords[i]) == 0;
         if (!known) return tn_schema_unsupported(c, key, "not supported");
-        if (strcmp(key, "uniqueItems") == 0 && !json_is_false(value))
+        if (strcmp(key, "uniqueItems") == 0 && json_typeof(value) != JSON_FALSE)
             return tn_schema_unsupported(c, key, "not supported");
     }
     return TN_OK;
@@ -293,7 +290,8 @@ static tn_status put_schema(tn_schema *c, const json_t *schema, tn_text_buffer *
         return tn_schema_bad(c, "keyword 'oneOf': not supported beside 'anyOf'");
     if (json_object_get(schema, "anyOf")) return put_alternatives(c, schema, "anyOf", out);
     if (json_object_get(schema, "oneOf")) return put_alternatives(c, schema, "oneOf", out);
-    if (values && !json_is_array(values)) return tn_schema_unsupported(c, "enum", "expected an array");
+    if (values && json_typeof(values) != JSON_ARRAY)
+        return tn_schema_unsupported(c, "enum", "expected an array");
     if (values && constant) return tn_schema_unsupported(c, "enum", "not supported beside 'const'");
     if (values) return put_values(c, schema, values, out);
     if (!constant) return put_types(c, schema, out);
@@ -306,14 +304,12 @@ static tn_status put_schema(tn_schema *c, const json_t *schema, tn_text_buffer *
 
 static tn_status put_any_schema(tn_schema *c, const json_t *schema, tn_text_buffer *out) {
     tn_status s;
-    if (json_is_true(schema)) {
+    if (json_typeof(schema) == JSON_TRUE) {
         tn_put(out, "value");
         return TN_OK;
     }
-    if (json_is_false(schema)) return tn_schema_bad(c, "no value is valid by 'false'");
-    if (!json_is_object(schema)) return tn_schema_bad(c, "expected an object, true or false");
-    if ((s = check_keywords(c, schema)) || (s = tn_schema_flatten(c, schema, &schema)) ||
-        (s = check_keywords(c, schema)))
+    if ((s = tn_schema_check_kind(c, schema)) || (s = check_keywords(c, schema)) ||
+        (s = tn_schema_flatten(c, schema, &schema)) || (s = check_keywords(c, schema)))
         return s;
     return put_schema(c, schema, out);
 }

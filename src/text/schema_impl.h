@@ -17,7 +17,7 @@ typedef struct tn_text_buffer {
 } tn_text_buffer;
 
 void tn_put(tn_text_buffer *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* As a literal of a grammar, quotes included. */
+/* As a literal of a grammar, quotes included; the text has no control characters. */
 void tn_put_literal(tn_text_buffer *out, const char *text, size_t n);
 /* One character of a class. */
 void tn_put_class_char(tn_text_buffer *out, uint32_t ch);
@@ -92,6 +92,9 @@ const char *tn_schema_put_pattern(const char *pattern, size_t n, tn_text_buffer 
 /* ---- Several schemas as one (schema_merge.c) ---------------------------------------------------------------------- */
 
 bool tn_schema_is_annotation(const char *keyword);
+
+/* An error for what is neither an object nor true. */
+tn_status tn_schema_check_kind(const tn_schema *c, const json_t *schema);
 
 /* What a $ref leads to, through further ones that stand alone. */
 tn_status tn_schema_follow(const tn_schema *c, const char *ref, const json_t **target);

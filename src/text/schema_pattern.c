@@ -19,11 +19,11 @@ typedef struct tn_pattern {
     size_t n, at;
     int depth;
     tn_text_buffer *out;
-    const char *why; /* the first error */
+    const char *why; /* the error */
 } tn_pattern;
 
 static bool fail(tn_pattern *p, const char *why) {
-    if (!p->why) p->why = why;
+    p->why = why;
     return false;
 }
 
@@ -66,13 +66,13 @@ static bool complement(tn_pattern *p, tn_set *set) {
 
 /* \d \w \s and their complements. */
 static bool add_shorthand(tn_pattern *p, tn_set *set, char kind) {
-    tn_set own = {.ascii_only = true};
+    tn_set own = {.ascii_only = true}; /* a few ranges: they fit */
     const char lower = (char)(kind | 0x20);
     bool ok = true;
-    if (lower == 'd' || lower == 'w') ok = add(p, &own, '0', '9');
-    if (lower == 'w') ok = ok && add(p, &own, 'A', 'Z') && add(p, &own, 'a', 'z') && add(p, &own, '_', '_');
-    if (lower == 's') ok = add(p, &own, '\t', '\r') && add(p, &own, ' ', ' ');
-    if (kind != lower) ok = ok && complement(p, &own);
+    if (lower != 's') add(p, &own, '0', '9');
+    if (lower == 'w') add(p, &own, 'A', 'Z'), add(p, &own, 'a', 'z'), add(p, &own, '_', '_');
+    if (lower == 's') add(p, &own, '\t', '\r'), add(p, &own, ' ', ' ');
+    if (kind != lower) complement(p, &own);
     for (size_t i = 0; ok && i < own.n; i++) ok = add(p, set, own.low[i], own.high[i]);
     set->ascii_only = true;
     return ok;
@@ -94,10 +94,11 @@ static bool put_set(tn_pattern *p, const tn_set *set) {
     for (size_t i = 0; i < set->n; i++) {
         static const uint32_t cuts[] = {0x22, 0x5C, 0x7F};
         uint32_t low = set->low[i] < 0x20 ? 0x20 : set->low[i];
+        if (low >= 0xD800 && low <= 0xDFFF) low = 0xE000;
         for (size_t j = 0; j <= 3 && low <= set->high[i]; j++) {
             const uint32_t end = j == 3 || cuts[j] > set->high[i] ? set->high[i] : cuts[j] - 1;
             if (j < 3 && cuts[j] < low) continue;
-            if (end >= low && (low < 0xD800 || low > 0xDFFF)) {
+            if (end >= low) {
                 tn_put_class_char(p->out, low);
                 tn_put(p->out, "-");
                 tn_put_class_char(p->out, end >= 0xD800 && end <= 0xDFFF ? 0xD7FF : end);
@@ -113,7 +114,8 @@ static bool put_set(tn_pattern *p, const tn_set *set) {
         any = true;
     }
     tn_put(p->out, ")");
-    return any || fail(p, "a class of which no character can be written");
+    if (!any) return fail(p, "a class of which no character can be written");
+    return true;
 }
 
 /* ---- Characters -------------------------------------------------------------------------------------------------------- */
@@ -128,16 +130,17 @@ static bool read_hex(tn_pattern *p, int n, uint32_t *ch) {
         if (digit < 0) return fail(p, "bad hexadecimal escape");
         *ch = *ch << 4 | (uint32_t)digit;
     }
-    return (*ch < 0xD800 || *ch > 0xDFFF) || fail(p, "a surrogate by itself is no character");
+    if (*ch >= 0xD800 && *ch <= 0xDFFF) return fail(p, "a surrogate by itself is no character");
+    return true;
 }
 
 /* One character, escaped or not; *shorthand is its letter if it stands for a class. */
 static bool read_char(tn_pattern *p, uint32_t *ch, char *shorthand) {
     *shorthand = '\0';
     if (peek(p) != '\\') {
-        const uint32_t len = p->at < p->n ? tn_utf8_char(p->text + p->at, p->n - p->at) : 0;
+        const uint32_t len = tn_utf8_char(p->text + p->at, p->n - p->at);
         const unsigned char *bytes = (const unsigned char *)p->text + p->at;
-        if (!len) return fail(p, "it ends too early");
+        if (!len) return fail(p, "not UTF-8");
         *ch = len == 1 ? bytes[0] : bytes[0] & (0xFFu >> (len + 1));
         for (uint32_t i = 1; i < len; i++) *ch = *ch << 6 | (bytes[i] & 0x3F);
         p->at += len;
@@ -226,7 +229,11 @@ static bool put_atom(tn_pattern *p) {
     default: break;
     }
     if (!read_char(p, &ch, &shorthand)) return false;
-    return (shorthand ? add_shorthand(p, &set, shorthand) : add(p, &set, ch, ch)) && put_set(p, &set);
+    if (shorthand)
+        add_shorthand(p, &set, shorthand);
+    else
+        add(p, &set, ch, ch);
+    return put_set(p, &set);
 }
 
 /* Digits, if there are any, up to the most that a grammar takes. */
@@ -266,8 +273,9 @@ static bool put_quantifier(tn_pattern *p) {
         return true;
     }
     if (peek(p) == '?') p->at++; /* as few as can be: the same texts */
-    return !(peek(p) == '*' || peek(p) == '+' || peek(p) == '?' || peek(p) == '{') ||
-           fail(p, "a repetition of a repetition");
+    if (peek(p) == '*' || peek(p) == '+' || peek(p) == '?' || peek(p) == '{')
+        return fail(p, "a repetition of a repetition");
+    return true;
 }
 
 static bool at_end(const tn_pattern *p, bool top) {
@@ -299,7 +307,8 @@ static bool put_alternatives(tn_pattern *p, bool top) {
         p->at++;
         tn_put(p->out, " | ");
     }
-    return !top || p->at >= p->n || fail(p, "a bracket by itself");
+    if (top && p->at < p->n) return fail(p, "a bracket by itself");
+    return true;
 }
 
 const char *tn_schema_put_pattern(const char *pattern, size_t n, tn_text_buffer *out) {

@@ -47,19 +47,54 @@ static void expressions_mean_what_arithmetic_says(void **state) {
                 {"floor(x / 5) + floor(0 - 0.5)", 1},
                 {"0.5 * 8", 4},
                 {"10 - 3 - 2", 5},
-                {"2 * (3 + 4) % 5", 4}};
+                {"2 * (3 + 4) % 5", 4},
+                {"(1 <= 2) + (2 <= 1) + 2 * (3 >= 4) + 4 * (4 >= 3)", 5},
+                {"1\n+ max(20, x) - min(5, x)", 16}};
     double v;
     const char *why;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         if (!tn_expr_eval(good[i].text, lookup, NULL, &v, &why)) fail_msg("%s: %s", good[i].text, why);
         if (v != good[i].value) fail_msg("%s gives %g", good[i].text, v);
     }
-    static const char *const bad[] = {"",          "1 +",         "(1",         "1 2",         "y",
-                                      "x / 0",     "x % (3 - 3)", "if(1, 2)",   "foo(1)",      "sqrt(1, 2)",
-                                      "1..2",      "kind.no",     "* 3",        "if(1,2,3,4)", "log(0)",
-                                      "pow(0, 2)", "pow(2)",      "floor(1, 2)"};
+    static const char *const bad[] = {"",
+                                      "1 +",
+                                      "(1",
+                                      "1 2",
+                                      "y",
+                                      "x / 0",
+                                      "x % (3 - 3)",
+                                      "if(1, 2)",
+                                      "foo(1)",
+                                      "sqrt(1, 2)",
+                                      "1..2",
+                                      "kind.no",
+                                      "* 3",
+                                      "if(1,2,3,4)",
+                                      "log(0)",
+                                      "pow(0, 2)",
+                                      "pow(2)",
+                                      "floor(1, 2)",
+                                      "!=3",
+                                      "of(1,2,3)",
+                                      "sqrx(1)",
+                                      "lag(1)",
+                                      "log(1, 2)",
+                                      "floox(1)",
+                                      "pox(1, 2)",
+                                      "mix(1, 2)",
+                                      "min(1)",
+                                      "max(1)",
+                                      "(y",
+                                      "x(",
+                                      "sqrt(1 2)",
+                                      "if(1, y",
+                                      "pow(-1, 2)",
+                                      "log(pow(10, 300) * pow(10, 300))",
+                                      "pow(pow(10, 300) * pow(10, 300), 2)"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (tn_expr_eval(bad[i], lookup, NULL, &v, &why)) fail_msg("'%s' was accepted", bad[i]);
+    assert_false(tn_expr_eval("y == z", lookup, NULL, &v, &why));
+    assert_string_equal(why, "y == z"); /* the first of two errors */
     char deep[100001];
     memset(deep, '(', sizeof deep - 1);
     deep[sizeof deep - 1] = 0;
@@ -199,6 +234,103 @@ static const struct {
     {7, "checks: [has.g]", ":8:10", "has.g"},
     {12, "  g: {name: \"b.{i}.g\", shape: [n_embd, n_embd], optional: maybe}", ":13:59", "maybe"},
     {7, "layers: n_lay", ":8:9", "n_lay"},
+    /* of another kind than a field has */
+    {1, "hparams: 3\nhf:", ":2:10", "expected a mapping"},
+    {2, "  n_layers: 3", ":3:13", "expected a mapping"},
+    {2, "  \"\": {key: b, min: 1, max: 9}", ":3:3", "expected text"},
+    {2, "  [n_layers]: {key: b, min: 1, max: 9}", ":3:3", "expected a name"},
+    {2, "  n_layers: {key: b, max: 9}", ":3:13", "missing range"},
+    {2, "  n_layers: {key: b, above: 0}", ":3:13", "missing range"},
+    {2, "  n_layers: {key: b, min: 1, max: \"\"}", ":3:35", "expected a number"},
+    {2, "  n_layers: {key: b, min: [1], max: 9}", ":3:27", "expected a number"},
+    {2, "  n_layers: {key: b, min: 1, max: 9x}", ":3:35", "expected a number"},
+    {2, "  n_layers: {key: \"a\\0b\", min: 1, max: 9}", ":3:19", "expected text"},
+    {2, "  n_layers: {key: b, min: 1, max: 9, per_layer: maybe}", ":3:49", "true or false"},
+    {2, "  n_layers: {key: b, min: 1, max: 9, per_layer: [true]}", ":3:49", "true or false"},
+    {2, "  n_layers: {key: b, min: 1, max: 9, hf: {value: []}}", ":3:50", "empty list"},
+    {2, "  n_layers: {key: b, min: 1, max: 9, hf: {value: 1, when: [a, []]}}", ":3:63", "expected text"},
+    {2, "  first: {key: a, min: 1, max: 9}\n  n_layers: {key: b, min: 1, max: 9}", ":3:3",
+     "must be n_layers"},
+    {5, "  eps: {key: eps, type: [float], above: 0, max: 1}", ":6:25", "expected int, float or choice"},
+    {6, "  kind: {key: kind, type: choice}", "toy.yaml", "list of values"},
+    {6, "  kind: {key: kind, type: choice, values: yes}", ":7:43", "list of values"},
+    {6, "  kind: {key: kind, type: choice, values: []}", ":7:43", "list of values"},
+    {6, "  kind: {key: kind, type: choice, values: [[yes]]}", ":7:44", "expected text"},
+    {6, "  kind: {key: kind, type: choice, values: [yes], default: [yes]}", ":7:59", "expected text"},
+    {6, "  kind: {key: kind, type: choice, values: [yes], default: no}", ":7:59", "none of the values"},
+    {6, "  kind: {key: kind, type: choice, values: [yes], hf: a}", ":7:54", "expected a mapping"},
+    {6, "  kind: {key: kind, type: choice, values: [yes], hf: {yes: a +}}", ":7:60", "bad expression"},
+    {7, "checks: [[n_embd]]", ":8:10", "expected text"},
+    {7, "checks: [n_vocax]", ":8:10", "n_vocax"},
+    {7, "checks: [kind]", ":8:10", "kind"},
+    {7, "checks: [kind.ye]", ":8:10", "kind.ye"},
+    {7, "checks: [kind.yess]", ":8:10", "kind.yess"},
+    {16, "  - {mlp: {gate: g, up: g, down: g, activation: silu}, when: has.tabl}", ":17:62", "has.tabl"},
+    {7, "layers: [1]", ":8:9", "expected text"},
+    {8, "tensors: 3\nhf:", ":9:10", "expected a mapping"},
+    {9, "  table: 3", ":10:10", "expected a mapping"},
+    {9, "  \"\": {name: t, shape: [n_embd]}", ":10:3", "expected text"},
+    {9, "  table: {name: t, [shape]: 3}", ":10:20", "expected a name"},
+    {9, "  table: {name: t}", "toy.yaml", "expected a shape"},
+    {9, "  table: {name: t, shape: n_embd}", ":10:27", "expected a shape"},
+    {9, "  table: {name: t, shape: [1, 2, 3, 4, 5]}", ":10:27", "expected a shape"},
+    {9, "  table: {name: t, shape: [n_embd, [2]]}", ":10:36", "expected text"},
+    {9, "  table: {name: [t], shape: [n_embd]}", ":10:17", "expected text"},
+    {9, "  table: {name: t, shape: [n_embd], optional: [true]}", ":10:47", "expected text"},
+    {10, "layer_tensors: 3\nhf:", ":11:16", "expected a mapping"},
+    {11, "  table: {name: \"b.{i}.n\", shape: [n_embd]}", ":12:3", "given twice: 'table'"},
+    {12, "  g: {shape: [n_embd, n_embd], or: [n]}", ":13:36", "tensor above"},
+    {12, "  g: {shape: [n_embd, n_embd], or: n, row: m}", ":13:44", "bad expression"},
+    {12, "  g: {shape: [1, 1, 1, 1], or: n, row: 1}", ":13:40", "rows are of"},
+    {12, "  g: {shape: [n_embd, n_embd], or: n, hf: a}", ":13:43", "is in no file"},
+    {13, "embed: 3", ":14:8", "expected a mapping"},
+    {13, "embed: {table: [table]}", ":14:16", "unknown tensor"},
+    {13, "embed: {table: table, scale: n_emb}", ":14:30", "n_emb"},
+    {14, "block: 3\nhf:", ":15:8", "list of steps"},
+    {14, "hf:", "toy.yaml", "list of steps"},
+    {14, "block: []\nhf:", ":15:8", "list of steps"},
+    {15, "  - [norm]", ":16:5", "expected a step"},
+    {15, "  - {}", ":16:5", "expected a step"},
+    {15, "  - {when: i}", ":16:5", "expected a step"},
+    {15, "  - {[norm]: {weight: n, eps: eps}}", ":16:5", "expected a step"},
+    {15, "  - norm", ":16:5", "missing fields of 'norm'"},
+    {15, "  - scale", ":16:5", "missing fields of 'scale'"},
+    {15, "  - norm: 3", ":16:11", "expected a mapping"},
+    {15, "  - save: [y]", ":16:11", "expected text"},
+    {15, "  - residual: [x]", ":16:15", "nothing belongs behind 'residual'"},
+    {15, "  - norm: {weight: n, eps: [eps]}", ":16:28", "expected text"},
+    {15, "  - norm: {weight: n, eps: eps, kind: [batch]}", ":16:39", "unknown value of 'kind'"},
+    {19,
+     "  - attention: {q: table, k: table, v: table, out: table, heads: 1, kv_heads: 1, head_dim: 1, scale: "
+     "1}\n  - logits: {weight: table}",
+     ":20:5", "belongs in the block"},
+    {19,
+     "  - latent_attention: {kv_a: table, kv_a_norm: table, out: table, eps: 1, heads: 1, head_dim: 1, "
+     "value_dim: 1, rank: 1, scale: 1}\n  - logits: {weight: table}",
+     ":20:5", "belongs in the block"},
+    {18, "head: {}\nhf:", ":19:7", "list of steps"},
+    /* of checkpoints */
+    {9, "  table: {name: t, shape: [n_embd], hf: [[a]]}", ":10:42", "expected a mapping"},
+    {9, "  table: {name: t, shape: [n_embd], hf: {name: [a]}}", ":10:48", "expected text"},
+    {9, "  table: {name: t, shape: [n_embd], hf: {name: a, add: 1 +}}", ":10:56", "bad expression"},
+    {9, "  table: {name: t, shape: [n_embd], hf: {name: a, transpose: 1}}", ":10:62", "true or false"},
+    {9, "  table: {name: t, shape: [n_embd], hf: {name: a, f32: 1}}", ":10:56", "true or false"},
+    {9, "  table: {name: t, shape: [n_embd], hf: {name: a, when: []}}", ":10:57", "empty list"},
+    {9, "  table: {name: t, shape: [n_embd], hf: {values: j, permute: 1}}", ":10:41", "are of vectors"},
+    {9, "  table: {name: t, shape: [n_embd], hf: {values: j, add: 1}}", ":10:41", "are of vectors"},
+    {9, "  table: {name: t, shape: [n_embd], hf: {values: j, transpose: true}}", ":10:41", "is of matrices"},
+    {19, "  - logits: {weight: table}\nhf: 3", ":21:5", "expected a mapping"},
+    {19, "  - logits: {weight: table}\nhf: {n_vocab: v}", ":21:5", "missing classes or n_vocab"},
+    {19, "  - logits: {weight: table}\nhf: {classes: []}", ":21:15", "empty list"},
+    {19, "  - logits: {weight: table}\nhf: {classes: A, n_vocab: v, names: 3}", ":21:37",
+     "expected a mapping"},
+    {19, "  - logits: {weight: table}\nhf: {classes: A, n_vocab: v, names: {a: []}}", ":21:41", "empty list"},
+    {19, "  - logits: {weight: table}\nhf: {classes: A, n_vocab: v, names: {\"\": a}}", ":21:38",
+     "expected text"},
+    {19, "  - logits: {weight: table}\nhf: {classes: A, n_vocab: v, names: {a: {token: b}}}", ":21:41",
+     "expected text"},
+    {19, "  - logits: {weight: table}\nhf: {classes: A, n_vocab: v, tokenizer: {a: {token: [b]}}}", ":21:53",
+     "expected text"},
     {16, "  - moe: {router: g, used: 1, gate: g, up: g, activation: silu}", ":17:10", "missing field 'down'"},
     {16, "  - moe: {router: g, used: 1, gate: g, up: g, down: g, activation: silu, groups: {of: 2, used: 1}}",
      ":17:82", "missing field 'best'"},
@@ -207,7 +339,9 @@ static const struct {
 static void wrong_descriptions_are_refused_at_their_place(void **state) {
     (void)state;
     tn_error err = {0};
-    if (parse_with(-1, NULL, &err)) fail_msg("%s", err.message);
+    if (parse_with(-1, NULL, &err) || parse_with(7, "", &err) ||
+        parse_with(2, "  n_layers: {key: b, type: int, min: 1, max: 9, per_layer: false}", &err))
+        fail_msg("%s", err.message);
     if (parse_with(15,
                    "  - {norm: {eps: eps, kind: layer}, when: \"has.g && i < 2\"}\n  - save: y\n  - load: x\n"
                    "  - add: y\n  - scale: 2 * sqrt(n_embd)\n  - {residual: , when: i}",
@@ -240,6 +374,31 @@ static void wrong_descriptions_are_refused_at_their_place(void **state) {
     }
 }
 
+static void a_description_is_a_mapping(void **state) {
+    (void)state;
+    static const char *const texts[] = {"", "3", "[name]", "--- # nothing"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        tn_arena arena = {0};
+        tn_arch arch;
+        tn_error err = {0};
+        assert_int_equal(tn_arch_parse(texts[i], strlen(texts[i]), "toy.yaml", &arena, &arch, &err),
+                         TN_ERR_FORMAT);
+        if (!strstr(err.message, "expected a mapping")) fail_msg("'%s' gives: %s", texts[i], err.message);
+        tn_arena_free(&arena);
+    }
+}
+
+static void more_values_than_can_be_saved_are_refused(void **state) {
+    (void)state;
+    char text[1024] = "  - norm: {weight: n, eps: eps}\n";
+    tn_error err = {0};
+    for (int i = 1; i < TN_MAX_SAVED; i++) sprintf(text + strlen(text), "  - save: v%d\n", i);
+    if (parse_with(15, text, &err)) fail_msg("%s", err.message);
+    strcat(text, "  - save: w\n");
+    assert_int_equal(parse_with(15, text, &err), TN_ERR_FORMAT);
+    if (!strstr(err.message, "too many values")) fail_msg("%s", err.message);
+}
+
 /* Against the C library, which these replace only to have the same bits everywhere. */
 static void elementary_functions_are_accurate(void **state) {
     (void)state;
@@ -264,6 +423,8 @@ int main(void) {
         cmocka_unit_test(built_in_descriptions_parse),
         cmocka_unit_test(built_in_descriptions_are_the_files),
         cmocka_unit_test(wrong_descriptions_are_refused_at_their_place),
+        cmocka_unit_test(a_description_is_a_mapping),
+        cmocka_unit_test(more_values_than_can_be_saved_are_refused),
         cmocka_unit_test(elementary_functions_are_accurate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,6 +154,23 @@ static void what_is_wrong_is_said_with_its_place(void **state) {
         {"root ::= a\na ::= b? \"\" a \"x\"\nb ::= \"b\"", "test", "rule 'a' is left-recursive"},
         {"root ::= \"x\" a\na ::= b\nb ::= c | \"y\"\nc ::= a", "test", "left-recursive"},
         {"root ::= (root)*", "test", "left-recursive"},
+        {"root ::= \"x\" a\na ::= (a){2}", "test", "left-recursive"},
+        {"root ::= \"x\" ((\"y\"? b){2}){2}\nb ::= ((\"\" b)?){2}", "test", "left-recursive"},
+        {"root ::= \"a\rb\"", "test:1:12", "line ends"},
+        {"root ::= [a\r]", "test:1:12", "line ends"},
+        {"root ::= \"\\ \"", "test:1:12", "unknown escape"},
+        {"root ::= \"\\\x7F\"", "test:1:12", "unknown escape"},
+        {"root ::= \"\\\xC3\xA9\"", "test:1:12", "unknown escape"},
+        {"root ::= \"\\x4", "test", "hexadecimal"},
+        {"root ::= \"\\", "test", "unknown escape"},
+        {"root ::= [\\q]", "test:1:12", "unknown escape"},
+        {"root ::= [a-\\q]", "test:1:14", "unknown escape"},
+        {"root ::= [a-", "test", "does not end"},
+        {"root ::= \"a\"{", "test", "expected a number"},
+        {"root ::= \"a\"{2,x}", "test:1:16", "expected a number"},
+        {"# nothing\r\n# at all", "test", "no rule 'root'"},
+        {"::= \"a\"", "test:1:1", "expected the name of a rule"},
+        {"root", "test:1:5", "'::='"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!*cases[i][1]) { /* large, but fine */
@@ -195,6 +212,16 @@ static void hostile_grammars_end_in_bounded_time(void **state) {
     free(text);
     text = repeated("root ::= ", "[^\\x00]", 300000, "");
     refuse(text, strlen(text), "test", "too large");
+    free(text);
+    text = repeated("root ::= ", "(\"a\"){2}", 1 << 17, "");
+    refuse(text, strlen(text), "test", "too large");
+    free(text);
+    text = repeated("root ::= \"a\"", " ", 16 << 20, "");
+    refuse(text, strlen(text), "test", "longer than 16 MiB");
+    free(text);
+    text = repeated("root ::= \"x\" ", "y", 100, "");
+    refuse(text, strlen(text), "test:1:14",
+           "no rule of the name 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy'");
     free(text);
     text = repeated("root ::= ", "[a-b", 5000, "]"); /* one class: '[' in it stands for itself */
     refuse(text, strlen(text), "test", "4096");

@@ -44,7 +44,7 @@ static void contradictions_are_refused(void **state) {
     tn_error err = {0};
     if (open_with("name: llama", "name: llama", &err)) fail_msg("%s", err.message);
     static const struct {
-        const char *from, *to, *why;
+        const char *from, *to, *why; /* NULL: it opens */
     } cases[] = {
         {"{gate: ffn_gate,", "{gate: attn_q,", "gate and up are not of one width"},
         {"out: attn_output\n", "out: ffn_gate\n", "residual stream"},
@@ -75,11 +75,31 @@ static void contradictions_are_refused(void **state) {
         {"{original: \"if(rope_scaling.yarn, rope_original, 0)\"", "{original: 0 - 1", "yarn needs"},
         {"freq_factors: rope_freqs", "long: {factors: output_norm, above: 9}", "not a vector of 8"},
         {"or: token_embd}", "or: token_embd, row: 1}", "expected shape"},
+        {"checks:\n", "layers: 0\nchecks:\n", "'0' is 0, expected at least 1 and at most"},
+        {"checks:\n", "layers: n_layers + 1\nchecks:\n", "expected at least 1 and at most"},
+        {"checks:\n", "layers: 0.5\nchecks:\n", "expected a whole number"},
+        {"checks:\n", "layers: 0 - 1\nchecks:\n", "expected a whole number"},
+        {"checks:\n", "layers: 4294967296\nchecks:\n", "expected a whole number"},
+        {"checks:\n", "layers: 1 / (n_embd - 64)\nchecks:\n", "division by zero"},
+        {"head_dim % 8 == 0", "1 / (n_embd - 64)", "division by zero"},
+        {"head_dim % 8 == 0", "sqrt(0 - n_embd)", "not finite"},
+        {"head_dim % 8 == 0", "n_embd == 63", "contradict each other in layer 0: expected n_embd == 63"},
+        {"max: 1, default: 1}", "max: 1, default: 0.5}", "default '0.5' is 0.5, not a whole number"},
+        {"max: 1, default: 1}", "max: 1, default: 2}", "at most 1, found 2"},
+        {"max: 1, default: 1}", "max: 1, default: 1 / (n_embd - 64)}", "division by zero"},
+        {"{key: attention.causal,", "{key: \"tokenizer.none\",", NULL},
+        {"values: [none, linear, yarn], default: none, hf: {linear: rope_type.linear, yarn: rope_type.yarn}}",
+         "values: [none, non, linear, yarn], default: none}\n  n: {key: n, min: 1, max: 2, default: "
+         "\"1 + rope_scaling.non\"}",
+         NULL},
+        {"logits: {weight: output}", "logits: {weight: output, scale: 1 + has.output}", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         err = (tn_error){0};
         tn_status s = open_with(cases[i].from, cases[i].to, &err);
-        if (s != TN_ERR_FORMAT || !strstr(err.message, cases[i].why))
+        if (!cases[i].why) {
+            if (s != TN_OK) fail_msg("'%s' gives %s", cases[i].to, err.message);
+        } else if (s != TN_ERR_FORMAT || !strstr(err.message, cases[i].why))
             fail_msg("'%s' gives %d: %s (expected %s)", cases[i].to, s, err.message, cases[i].why);
     }
 }

@@ -85,6 +85,12 @@ static const char *const schemas[] = {
     "\"object\"}, "
     "{\"properties\": {\"kind\": {\"enum\": [\"b\", \"c\"]}}, \"required\": [\"kind\"], \"type\": "
     "\"object\"}]}",
+    "{\"anyOf\": [{\"minimum\": 1}, {\"minimum\": 2}, {\"minimum\": 3}, {\"minimum\": 4}, {\"minimum\": 5}, "
+    "{\"minimum\": 6}, "
+    "{\"minimum\": 7}, {\"anyOf\": [{\"minimum\": 8}, {\"minimum\": 9}]}], \"type\": \"integer\"}",
+    "{\"anyOf\": [{\"minimum\": 1}, {\"minimum\": 2}, {\"minimum\": 3}, {\"minimum\": 4}, {\"minimum\": 5}, "
+    "{\"minimum\": 6}, "
+    "{\"minimum\": 7}, {\"minimum\": 8}], \"type\": \"integer\"}",
     "{\"prefixItems\": [{\"type\": \"number\"}, {\"type\": \"boolean\"}], \"items\": {\"format\": \"uuid\"}, "
     "\"minItems\": 3}",
 };
@@ -121,6 +127,22 @@ static void a_grammar_is_read_or_an_error_of_memory(void **state) {
     (void)state;
     assert_true(spoil_all(make_grammar, grammars, sizeof grammars / sizeof *grammars) > 20 ||
                 !memory_can_fail);
+}
+
+/* Behind so many others that each state and each rule is the one for which there is no room. */
+static void a_growing_grammar_is_read_or_an_error_of_memory(void **state) {
+    (void)state;
+    long sum = 0;
+    for (int n = 0; n < 64; n++) {
+        char text[4096],
+            *at = text + sprintf(text, "root ::= %s\"%.*s\" (b+ c{2,3} (\"d\" | a0)? [^x-z\\n] .){2,}\n",
+                                 n % 2 ? "\"\" " : "", n / 2, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+        for (int i = 0; i < n; i++) at += sprintf(at, "a%d ::= a%d\n", i, i + 1);
+        sprintf(at, "a%d ::= b | c{0,1} \"x\"*\nb ::= \"b\"\nc ::= (\"c\"){3}", n);
+        sum += spoil(make_grammar, text);
+    }
+    print_message("%ld allocations failed\n", sum);
+    assert_true(sum > 64 * 8 || !memory_can_fail);
 }
 
 /* ---- Templates ---- */
@@ -174,6 +196,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_schema_is_its_grammar_or_an_error_of_memory),
         cmocka_unit_test(a_grammar_is_read_or_an_error_of_memory),
+        cmocka_unit_test(a_growing_grammar_is_read_or_an_error_of_memory),
         cmocka_unit_test(a_template_is_rendered_or_an_error_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,11 +160,31 @@ static void random_patterns_do_no_harm(void **state) {
     assert_true(n_good > 2000);
 }
 
+/* A text, and many of them: each fits by itself, the grammar not. */
+static void a_grammar_that_is_too_large_is_an_error(void **state) {
+    (void)state;
+    enum { LENGTH = 100000 };
+    static char text[120 * LENGTH];
+    static const int counts[] = {1, 80, 110};
+    for (int i = 0; i < 3; i++) {
+        char *at = text + sprintf(text, "{\"enum\":[0"), *grammar_text;
+        for (int k = 0; k < counts[i]; k++) at += sprintf(at, ",\"%0*d\"", LENGTH, k);
+        at += sprintf(at, "]}");
+        tn_error err = {0};
+        const tn_status status = tn_schema_to_grammar(text, (size_t)(at - text), &grammar_text, &err);
+        assert_int_equal(status, counts[i] < 110 ? TN_OK : TN_ERR_UNSUPPORTED);
+        if (status != TN_OK)
+            assert_non_null(strstr(err.message, "too large: the grammar would have more than 8 MiB"));
+        free(grammar_text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_schemas_become_grammars_or_errors),
         cmocka_unit_test(random_bytes_in_schemas_do_no_harm),
         cmocka_unit_test(random_patterns_do_no_harm),
+        cmocka_unit_test(a_grammar_that_is_too_large_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
