@@ -155,7 +155,7 @@ static tn_status check_keywords(const tn_schema *c, const json_t *schema) {
         bool known = tn_schema_is_annotation(key);
         for (size_t i = 0; keywords[i] && !known; i++) known = strcmp(key, keywords[i]) == 0;
         if (!known) return tn_schema_unsupported(c, key, "not supported");
-        if (strcmp(key, "uniqueItems") == 0 && json_typeof(value) != JSON_FALSE)
+        if (strcmp(key, "uniqueItems") == 0 && !json_is_false(value))
             return tn_schema_unsupported(c, key, "not supported");
     }
     return TN_OK;
@@ -290,8 +290,7 @@ static tn_status put_schema(tn_schema *c, const json_t *schema, tn_text_buffer *
         return tn_schema_bad(c, "keyword 'oneOf': not supported beside 'anyOf'");
     if (json_object_get(schema, "anyOf")) return put_alternatives(c, schema, "anyOf", out);
     if (json_object_get(schema, "oneOf")) return put_alternatives(c, schema, "oneOf", out);
-    if (values && json_typeof(values) != JSON_ARRAY)
-        return tn_schema_unsupported(c, "enum", "expected an array");
+    if (values && !json_is_array(values)) return tn_schema_unsupported(c, "enum", "expected an array");
     if (values && constant) return tn_schema_unsupported(c, "enum", "not supported beside 'const'");
     if (values) return put_values(c, schema, values, out);
     if (!constant) return put_types(c, schema, out);
@@ -304,7 +303,7 @@ static tn_status put_schema(tn_schema *c, const json_t *schema, tn_text_buffer *
 
 static tn_status put_any_schema(tn_schema *c, const json_t *schema, tn_text_buffer *out) {
     tn_status s;
-    if (json_typeof(schema) == JSON_TRUE) {
+    if (json_is_true(schema)) {
         tn_put(out, "value");
         return TN_OK;
     }

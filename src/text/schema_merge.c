@@ -55,7 +55,7 @@ static const json_t *find(const json_t *root, const char *ref) {
     const char *at = ref[0] == '#' ? ref + 1 : NULL;
     while (at && here && *at) {
         if (*at != '/' || !(at = read_part(at + 1, part, sizeof part))) return NULL;
-        if (json_typeof(here) == JSON_ARRAY)
+        if (json_is_array(here))
             here = part[0] && !part[strspn(part, "0123456789")]
                        ? json_array_get(here, strtoul(part, NULL, 10))
                        : NULL;
@@ -70,7 +70,7 @@ bool tn_schema_is_plain_ref(const json_t *schema) {
     json_t *value;
     bool found = false;
     json_object_foreach((json_t *)schema, key, value) {
-        if (strcmp(key, "$ref") == 0 && json_typeof(value) == JSON_STRING)
+        if (strcmp(key, "$ref") == 0 && json_is_string(value))
             found = true;
         else if (!tn_schema_is_annotation(key))
             return false;
@@ -147,7 +147,7 @@ static json_t *merge_arrays(tn_schema *c, const json_t *a, const json_t *b, bool
 }
 
 static json_t *as_list(tn_schema *c, const json_t *types) {
-    return made(c, json_typeof(types) == JSON_ARRAY ? tn_schema_copy(types) : json_pack("[O]", types));
+    return made(c, json_is_array(types) ? tn_schema_copy(types) : json_pack("[O]", types));
 }
 
 /* Types as a list; "number" beside "integer" is "integer". */
@@ -173,16 +173,14 @@ static json_t *the_greater(const json_t *a, const json_t *b, bool greater) {
 /* The value of a keyword that both have; NULL if they cannot be merged, or there was no memory to. */
 static json_t *merge_values(tn_schema *c, const char *key, const json_t *a, const json_t *b) {
     if (json_equal(a, b)) return json_incref((json_t *)a);
-    const bool objects = json_typeof(a) == JSON_OBJECT && json_typeof(b) == JSON_OBJECT;
-    const bool arrays = json_typeof(a) == JSON_ARRAY && json_typeof(b) == JSON_ARRAY;
+    const bool objects = json_is_object(a) && json_is_object(b);
+    const bool arrays = json_is_array(a) && json_is_array(b);
     if (!strcmp(key, "properties") && objects) return merge_properties(c, a, b);
     if (!strcmp(key, "required") && arrays) return merge_arrays(c, a, b, false);
     if (!strcmp(key, "enum") && arrays) return merge_arrays(c, a, b, true);
     if (!strcmp(key, "type")) return merge_types(c, a, b);
     if (!strcmp(key, "items")) return both_of(c, a, b);
-    if (!strcmp(key, "additionalProperties") &&
-        (json_typeof(a) == JSON_FALSE || json_typeof(b) == JSON_FALSE))
-        return json_false();
+    if (!strcmp(key, "additionalProperties") && (json_is_false(a) || json_is_false(b))) return json_false();
     if (!strcmp(key, "additionalProperties")) return both_of(c, a, b);
     if (!strncmp(key, "min", 3) || !strcmp(key, "exclusiveMinimum")) return the_greater(a, b, true);
     if (!strncmp(key, "max", 3) || !strcmp(key, "exclusiveMaximum")) return the_greater(a, b, false);
@@ -203,7 +201,7 @@ static tn_status check_others(const tn_schema *c, const json_t *a, const json_t 
                  *known = json_object_get(a, "properties");
     json_t *value;
     const char *key;
-    if (others && json_typeof(others) != JSON_TRUE) {
+    if (others && !json_is_true(others)) {
         json_object_foreach(json_object_get(b, "properties"), key, value) {
             if (!json_object_get(known, key)) return conflict(c, "additionalProperties");
         }
@@ -223,8 +221,7 @@ static tn_status add_parts(tn_schema *c, json_t *all, const json_t *schema) {
     if (ref &&
         ((s = tn_schema_follow(c, json_string_value(ref), &target)) || (s = add_schema(c, all, target))))
         return s;
-    if (parts && json_typeof(parts) != JSON_ARRAY)
-        return tn_schema_unsupported(c, "allOf", "expected an array");
+    if (parts && !json_is_array(parts)) return tn_schema_unsupported(c, "allOf", "expected an array");
     for (size_t i = 0; i < json_array_size(parts); i++)
         if ((s = add_schema(c, all, json_array_get(parts, i)))) return s;
     return TN_OK;
@@ -235,7 +232,7 @@ static tn_status add_schema(tn_schema *c, json_t *all, const json_t *schema) {
     const char *key;
     json_t *value;
     tn_status s = tn_schema_check_kind(c, schema);
-    if (s || json_typeof(schema) == JSON_TRUE) return s;
+    if (s || json_is_true(schema)) return s;
     s = tn_schema_deeper(c);
     if (!s) s = check_others(c, all, schema);
     if (!s) s = check_others(c, schema, all);
@@ -286,8 +283,7 @@ static size_t count_values(const json_t *schema, const json_t **values) {
 /* Equal numbers may be written differently: 1 and 1.0. */
 static bool may_equal(const json_t *a, const json_t *b) {
     if (are_numbers(a, b)) return json_number_value(a) == json_number_value(b);
-    if (json_typeof(a) == JSON_OBJECT || json_typeof(a) == JSON_ARRAY)
-        return json_typeof(a) == json_typeof(b);
+    if (json_is_object(a) || json_is_array(a)) return json_typeof(a) == json_typeof(b);
     return json_equal(a, b);
 }
 
@@ -339,8 +335,7 @@ bool tn_schema_exclude(tn_schema *c, const json_t *a, const json_t *b, int depth
     unsigned types_a, types_b;
     a = behind_ref(c, a), b = behind_ref(c, b);
     if (c->n_compared++ >= TN_SCHEMA_COMPARISONS) return false; /* nor after so many */
-    if (depth > 8 || json_typeof(a) != JSON_OBJECT || json_typeof(b) != JSON_OBJECT)
-        return json_typeof(a) == JSON_FALSE || json_typeof(b) == JSON_FALSE;
+    if (depth > 8 || !json_is_object(a) || !json_is_object(b)) return json_is_false(a) || json_is_false(b);
     if (values_exclude(a, b)) return true;
     const bool said = said_types(c, a, &types_a) && said_types(c, b, &types_b);
     if (said && !(types_a & types_b)) return true;

@@ -32,16 +32,16 @@ static tn_status list_properties(const tn_schema *c, const json_t *schema, tn_ob
            *required = json_object_get(schema, "required"), *value;
     const char *key;
     const json_t *others = json_object_get(schema, "additionalProperties");
-    if (properties && json_typeof(properties) != JSON_OBJECT)
+    if (properties && !json_is_object(properties))
         return tn_schema_unsupported(c, "properties", "expected an object");
-    if (required && json_typeof(required) != JSON_ARRAY)
+    if (required && !json_is_array(required))
         return tn_schema_unsupported(c, "required", "expected an array");
     o->properties =
         calloc(json_object_size(properties) + json_array_size(required) + 1, sizeof *o->properties);
     if (!o->properties) return tn_schema_no_memory(c);
     json_object_foreach(properties, key, value) {
         const bool must = is_required(required, key);
-        const bool barred = json_typeof(value) == JSON_FALSE;
+        const bool barred = json_is_false(value);
         if (barred && must) return tn_schema_bad(c, "'%.60s' is required, and no value of it is valid", key);
         if (!barred) o->properties[o->n++] = (tn_property){key, value, must};
     }
@@ -122,8 +122,7 @@ static tn_status add_others(tn_schema *c, const tn_object *o, const json_t *prop
     size_t n = 0;
     if (!keys) return tn_schema_no_memory(c);
     for (size_t i = 0; i < o->n; i++) keys[n++] = o->properties[i].key;
-    json_object_foreach((json_t *)properties, key, unused) if (json_typeof(unused) == JSON_FALSE) keys[n++] =
-        key;
+    json_object_foreach((json_t *)properties, key, unused) if (json_is_false(unused)) keys[n++] = key;
     qsort(keys, n, sizeof *keys, by_text);
     tn_put(&body, "\"\\\"\" ");
     put_other_key(keys, n, 0, 0, &body);
@@ -188,7 +187,7 @@ tn_status tn_schema_put_object(tn_schema *c, const json_t *schema, tn_text_buffe
                  *properties = json_object_get(schema, "properties");
     tn_object o = {.name = tn_schema_new_name(c)};
     tn_status s = list_properties(c, schema, &o);
-    const bool asked = others ? json_typeof(others) != JSON_FALSE : o.n == 0 && !properties;
+    const bool asked = others ? !json_is_false(others) : o.n == 0 && !properties;
     o.others = !asked ? NULL : others ? others : json_true();
     if (!s) s = add_chain(c, &o, properties);
     free(o.properties);

@@ -67,7 +67,7 @@ tn_status tn_schema_count(const tn_schema *c, const json_t *schema, const char *
     *given = value != NULL;
     *count = 0;
     if (!value) return TN_OK;
-    if (json_typeof(value) != JSON_INTEGER || json_integer_value(value) < 0)
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
         return tn_schema_unsupported(c, keyword, "expected a whole number >= 0");
     if (json_integer_value(value) > MOST) {
         if (keyword[1] == 'i') return tn_schema_unsupported(c, keyword, "expected at most 10000");
@@ -120,8 +120,7 @@ static tn_status put_string(const tn_schema *c, const json_t *schema, tn_text_bu
         return tn_schema_bad(c, "keywords 'pattern', 'format' and lengths: not supported beside each other");
     if (format) return put_format(c, format, out);
     if (pattern) {
-        if (json_typeof(pattern) != JSON_STRING)
-            return tn_schema_unsupported(c, "pattern", "expected a text");
+        if (!json_is_string(pattern)) return tn_schema_unsupported(c, "pattern", "expected a text");
         tn_put(out, "\"\\\"\" (");
         const char *why = tn_schema_put_pattern(json_string_value(pattern), json_string_length(pattern), out);
         tn_put(out, ") \"\\\"\"");
@@ -184,8 +183,7 @@ static tn_status put_array(tn_schema *c, const json_t *schema, tn_text_buffer *o
         (s = tn_schema_count(c, schema, "maxItems", &b.bounded, &b.most)))
         return s;
     if (b.bounded && b.most < b.least) return tn_schema_bad(c, "'maxItems' is below 'minItems'");
-    if (prefix && json_typeof(prefix) != JSON_ARRAY)
-        return tn_schema_unsupported(c, "prefixItems", "expected an array");
+    if (prefix && !json_is_array(prefix)) return tn_schema_unsupported(c, "prefixItems", "expected an array");
     tn_put(out, "\"[\" ws ");
     if ((s = put_prefix(c, prefix, &b, out, &n))) return s;
     b.least = b.least > n ? b.least - n : 0;
@@ -196,7 +194,7 @@ static tn_status put_array(tn_schema *c, const json_t *schema, tn_text_buffer *o
         b.bounded = true;
         b.most = b.least;
     }
-    if (items && json_typeof(items) != JSON_FALSE) {
+    if (items && !json_is_false(items)) {
         const size_t up = tn_schema_enter(c, "items", "");
         if ((s = tn_schema_rule(c, items, &name))) return s;
         tn_schema_leave(c, up);
