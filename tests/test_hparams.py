@@ -439,6 +439,7 @@ def vocabulary_rows():
         size = llama(vocab_size=(kind, value))
         yield Row(f"no vocabulary, its size {value!r}", "error", ("vocab_size",), size, drop=without)
     yield Row("no vocabulary, its size alone", "same", meta=llama(vocab_size=("u32", 300)), drop=without, no_text=True)
+    yield Row("tokenizer 'no_vocab': ids alone", "same", meta={t + "model": ("str", "no_vocab")}, no_text=True)
     yield Row("tokenizer unknown", "error", (t + "model",), {t + "model": ("str", "abacus")})
     yield Row("tokenizer a number", "error", (t + "model",), {t + "model": ("u32", 3)})
     short = {

@@ -274,7 +274,7 @@ class Refusals(Case):
         self.refuses("{% set ns = namespace() %}{% set ns.a = [ns] %}{{ ns }}", "nested too deeply")
         self.refuses("{{ 'a'.center(1000000000) }}", "memory|steps")
         lazy = "{% for a in range(3) %}{% for i in range(50000) %}{% set n.x = n.x|map('string') %}{% endfor %}{% endfor %}{{ n.x|list }}"
-        self.refuses("{% set n = namespace(x=[1]) %}" + lazy, "nested too deeply|steps")
+        self.refuses("{% set n = namespace(x=[1]) %}" + lazy, "nested too deeply|steps|more than 64 MiB")
         pairs = "{% set n = namespace(t=(0,)) %}{% for i in range(60) %}{% set n.t = (n.t, n.t) %}{% endfor %}"
         self.refuses(pairs + "{{ {}.get(n.t) }}", "steps")
         self.refuses(pairs + "{{ {}[n.t] }}", "steps")
@@ -292,7 +292,7 @@ class Refusals(Case):
         spaces = "\t\x0b\x1c\x1f\x85\xa0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000"
         odd = [f"{{{{{spaces}1{spaces}+{spaces}2{spaces}}}}}", *(f"{{{{ [{space}1] }}}}" for space in spaces),
                "{{ [1\u200b] }}", "{% set é‿日１ = 3 %}{{ é‿日１ }}", "{% set 日 = 3 %}{{ 日+1 }}", "{{ € }}", "{{ a€ }}",
-               "a\rb\r\nc\r", "{{ 1\r+\r\n2 }}\r"]
+               "{{ \u0378 }}", "{% set e\u0301 = 1 %}{{ e\u0301 }}", "a\rb\r\nc\r", "{{ 1\r+\r\n2 }}\r", "{{ 'a\\\nb' }}"]
         for template in odd:
             self.same(template)
 

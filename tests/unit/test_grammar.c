@@ -63,6 +63,8 @@ static const match_case match_cases[] = {
     {"root ::= [^a-c\"]*",
      {"", "xyz", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x99\x82"},
      {"a", "xb", "\"", "\xC3", "\x80", "\xFF"}},
+    {"# one\rroot ::= \"a\" b # two\r\nb ::= (\"b\" # three\r\n)\r", {"ab"}, {"a"}},
+    {"root ::= \"a\" # to the end", {"a"}, {"#"}},
     {"root ::= .", {"a", "\n", "\xC3\xA9"}, {"", "aa", "\xED\xA0\x80", "\xC0\x80", "\xF4\x90\x80\x80"}},
     {"root ::= \"a\"{3}", {"aaa"}, {"aa", "aaaa"}},
     {"root ::= \"a\"{2,}", {"aa", "aaaaaaaaa"}, {"", "a"}},
@@ -162,6 +164,16 @@ static void what_is_wrong_is_said_with_its_place(void **state) {
         {"root ::= \"\\\x7F\"", "test:1:12", "unknown escape"},
         {"root ::= \"\\\xC3\xA9\"", "test:1:12", "unknown escape"},
         {"root ::= \"\\x4", "test", "hexadecimal"},
+        {"root ::= \"\\x4g\"", "test", "hexadecimal"},
+        {"root ::= \"\\x4G\"", "test", "hexadecimal"},
+        {"root ::= \"\\x4:\"", "test", "hexadecimal"},
+        {"root ::= \"x\" a\na ::= a234567890123456789012345678901234567890123456789012345678901234567890\n"
+         "a234567890123456789012345678901234567890123456789012345678901234567890 ::= b?\nb ::= a",
+         "test", "left-recursive"},
+        {"root ::= \"x\" a234567890123456789012345678901234567890123456789012345678901234567890\n"
+         "a234567890123456789012345678901234567890123456789012345678901234567890 ::= "
+         "a234567890123456789012345678901234567890123456789012345678901234567890",
+         "test", "rule 'a23456789012345678901234567890123456789012345678901234567890' is left-recursive"},
         {"root ::= \"\\", "test", "unknown escape"},
         {"root ::= [\\q]", "test:1:12", "unknown escape"},
         {"root ::= [a-\\q]", "test:1:14", "unknown escape"},
@@ -214,6 +226,11 @@ static void hostile_grammars_end_in_bounded_time(void **state) {
     refuse(text, strlen(text), "test", "too large");
     free(text);
     text = repeated("root ::= ", "(\"a\"){2}", 1 << 17, "");
+    refuse(text, strlen(text), "test", "too large");
+    free(text);
+    text = repeated("", " ", 8 * 140000, "");
+    char *end = text + sprintf(text, "root ::=");
+    for (int i = 0; i < 135000; i++) end += sprintf(end, " a%d", i);
     refuse(text, strlen(text), "test", "too large");
     free(text);
     text = repeated("root ::= \"a\"", " ", 16 << 20, "");

@@ -93,6 +93,8 @@ static void contradictions_are_refused(void **state) {
          "\"1 + rope_scaling.non\"}",
          NULL},
         {"logits: {weight: output}", "logits: {weight: output, scale: 1 + has.output}", NULL},
+        {"  - norm: {weight: ffn_norm, eps: norm_eps}",
+         "  - {norm: {weight: ffn_norm, eps: norm_eps}, when: has.ffn_norm}", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         err = (tn_error){0};
