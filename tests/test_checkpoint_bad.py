@@ -277,6 +277,12 @@ def test_config(folder):
         expect_error(f"config.json {text[:12]!r}", folder, "config.json")
     CHECKPOINT.write(folder, files={"config.json": None})
     expect_error("no config.json", folder, "config.json")
+    models = TESTS.parent / "models"
+    CHECKPOINT.write(folder, config={"architectures": ["NewForCausalLM"]})
+    expect_error("a class of no description", folder, "NewForCausalLM", options=("--arch-file", models / "llama.yaml"))
+    CHECKPOINT.write(folder)
+    expect_error("a description that is not there", folder, "gone.yaml", options=("--arch-file", models / "gone.yaml"))
+    expect_good("a description that has the class", folder, "--arch-file", models / "llama.yaml")
 
 
 def values(folder):
@@ -355,6 +361,14 @@ def test_tokenizer(folder):
             pre_tokenizer={"type": "Split", "pattern": {"Regex": "a+"}, "behavior": "Isolated", "invert": False}
         ),
         "a normalizer": changed(normalizer={"type": "NFKC"}),
+        "two normalizers": changed(normalizer={"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "NFC"}]}),
+        "a split that drops what it finds": changed(pre_tokenizer={"type": "Split", "pattern": {"Regex": "a+"}, "behavior": "Removed"}),
+        "a split at a text": changed(pre_tokenizer={"type": "Split", "pattern": {"String": "a"}, "behavior": "Isolated"}),
+        "a sequence in a sequence": changed(
+            pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "Sequence", "pretokenizers": []}]}
+        ),
+        "too many stages": changed(pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "Digits"}] * 100}),
+        "punctuation one by one": changed(pre_tokenizer={"type": "Punctuation", "behavior": "Isolated"}),
         "no file": {"tokenizer.json": None},
         "a long list": {"tokenizer.json": "[" + "0," * 100 + "0]"},
         "too many values": {"tokenizer.json": "[" + "[]," * 3_000_000 + "0]"},
@@ -374,6 +388,8 @@ def test_tokenizer(folder):
         "a piece's text is a number": ["a piece whose text is a number"],
         "the rules are a number": ["whose rules are a number"],
     }
+    stages = ("two normalizers", "a split that drops what it finds", "a split at a text", "a sequence in a sequence", "too many stages")
+    says |= {name: ["no known pre-tokenizer"] for name in (*stages, "punctuation one by one")}
     for name, files in bad.items():
         CHECKPOINT.write(folder, files=files)
         expect_error(f"tokenizer: {name}", folder, *says.get(name, ()))

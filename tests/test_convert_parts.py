@@ -291,6 +291,47 @@ def test_special(folder):
     check(keys[K + "merges"][0] == " ".join(tokenizer["model"]["merges"][0]), "merges as pairs")
 
 
+def test_post_processors(folder):
+    """Which special tokens a tokenizer.json's post-processor puts around one text, and between two."""
+    tokenizer, _ = checkpoints.byte_level(300, pairs=True)
+    begin, end, pad = ({"SpecialToken": {"id": text, "type_id": 0}} for text in ("<|begin|>", "<|end|>", "<pad>"))
+    a, b = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    first = tokenizer["added_tokens"][0]["id"]
+
+    def template(single, pair=()):
+        return {"type": "TemplateProcessing", "single": single, "pair": list(pair), "special_tokens": {}}
+
+    roberta = {"type": "RobertaProcessing", "cls": ["<|begin|>", first], "sep": ["<|end|>", first + 1]}
+    level = {"type": "ByteLevel"}
+    # add_bos_token, add_eos_token, add_sep_token; eos, eot, sep
+    cases = {
+        "bytes alone": (level, (False, False, None, first + 1, None, None)),
+        "RoBERTa's": (roberta, (True, True, True, first + 1, None, first + 1)),
+        "a sequence": (
+            {"type": "Sequence", "processors": [level, template([a, end])]},
+            (False, True, None, first + 1, None, None),
+        ),
+        "another end": (template([begin, a, pad]), (True, True, None, first + 2, first + 1, None)),
+        "an end, none between": (
+            template([begin, a, end], [begin, a, end, b, end]),
+            (True, True, False, first + 1, None, None),
+        ),
+        "an end, one between": (
+            template([begin, a, end], [begin, a, end, end, b, end]),
+            (True, True, True, first + 1, None, first + 1),
+        ),
+        "no end, one between": (
+            template([begin, a], [begin, a, end, b]),
+            (True, None, True, first + 1, None, first + 1),
+        ),
+    }
+    names = ("add_bos_token", "add_eos_token", "add_sep_token", "eos_token_id", "eot_token_id", "seperator_token_id")
+    for what, (processor, expected) in cases.items():
+        keys, said = convert(CHECKPOINT.write(folder, files={"tokenizer.json": tokenizer | {"post_processor": processor}}))
+        found = tuple(keys.get(K + name) for name in names) if keys else said
+        check(found == expected, f"post-processor, {what}: {found}")
+
+
 def test_templates(folder):
     _, config = checkpoints.byte_level(300)
     inline = config.pop("chat_template")
