@@ -105,13 +105,19 @@ static void write_suffix(char suffix[SUFFIX_BYTES + 1], uint32_t number, uint32_
     snprintf(suffix, SUFFIX_BYTES + 1, "-%05u-of-%05u.gguf", (number + 1) % 100000, count % 100000);
 }
 
+static bool is_named_as_shard(const tn_file *file, uint32_t number, uint32_t count) {
+    char suffix[SUFFIX_BYTES + 1];
+    const size_t n = strlen(file->path);
+    write_suffix(suffix, number, count);
+    return n >= SUFFIX_BYTES && strcmp(file->path + n - SUFFIX_BYTES, suffix) == 0;
+}
+
 /* The path of another shard, from that of shard `from`; NULL if that does not end as a shard's does, or
  * memory is out. */
 static const char *sibling_path(tn_file *file, uint32_t from, uint32_t to, uint32_t count) {
     char suffix[SUFFIX_BYTES + 1];
-    size_t n = strlen(file->path);
-    write_suffix(suffix, from, count);
-    if (n < SUFFIX_BYTES || strcmp(file->path + n - SUFFIX_BYTES, suffix) != 0) return NULL;
+    const size_t n = strlen(file->path);
+    if (!is_named_as_shard(file, from, count)) return NULL;
     char *path = tn_arena_strdup(&file->arena, file->path, n);
     if (!path) return NULL;
     write_suffix(suffix, to, count);
@@ -138,7 +144,7 @@ static tn_status check_first(tn_file *file, const gguf_part *part, const split *
                        : first ? first
                                : suffix);
     }
-    if (sibling_path(file, 0, 0, count)) return TN_OK;
+    if (is_named_as_shard(file, 0, count)) return TN_OK;
     write_suffix(suffix, 0, count);
     return GGUF_BAD(part, err, "is shard 1 of %u of a split model, expected a name that ends in '%s'", count,
                     suffix);

@@ -83,7 +83,9 @@ tn_status tn_outfile_open(tn_outfile *file, const char *path, tn_error *err) {
     if (!exists && errno != ENOENT)
         return tn_fail(err, TN_ERR_IO, "cannot write", path, "%s", strerror(errno));
     file->path = exists ? realpath(path, NULL) : strdup(path);
-    if (!file->path) return tn_fail(err, TN_ERR_IO, "cannot write", path, "%s", strerror(errno));
+    if (!file->path)
+        return tn_fail(err, errno == ENOMEM ? TN_ERR_MEMORY : TN_ERR_IO, "cannot write", path, "%s",
+                       strerror(errno));
     if (exists && !S_ISREG(info.st_mode)) {
         return tn_fail(err, TN_ERR_IO, "cannot write", path, "is %s, expected a regular file or none",
                        S_ISDIR(info.st_mode) ? "a directory" : "a special file");

@@ -3,6 +3,7 @@
 #ifndef TN_TESTS_FAILING_MEMORY_H
 #define TN_TESTS_FAILING_MEMORY_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -20,27 +21,41 @@ void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t alignment, size_t n);
 void __libc_free(void *p);
 
+#pragma GCC visibility push(default) /* the C library must find these too */
+void *malloc(size_t n);
+void *calloc(size_t n, size_t size);
+void *realloc(void *p, size_t n);
+void *aligned_alloc(size_t alignment, size_t n);
+void free(void *p);
+#pragma GCC visibility pop
+
+static bool allocation_fails(void) {
+    if (n_allocations++ != failing_allocation) return false;
+    errno = ENOMEM;
+    return true;
+}
+
 static void *count_allocation(void *p) {
     n_live_allocations += p != NULL;
     return p;
 }
 
 void *malloc(size_t n) {
-    return n_allocations++ == failing_allocation ? NULL : count_allocation(__libc_malloc(n));
+    return allocation_fails() ? NULL : count_allocation(__libc_malloc(n));
 }
 
 void *calloc(size_t n, size_t size) {
-    return n_allocations++ == failing_allocation ? NULL : count_allocation(__libc_calloc(n, size));
+    return allocation_fails() ? NULL : count_allocation(__libc_calloc(n, size));
 }
 
 void *realloc(void *p, size_t n) {
-    if (n_allocations++ == failing_allocation) return NULL;
+    if (allocation_fails()) return NULL;
     void *q = __libc_realloc(p, n);
     return p ? q : count_allocation(q);
 }
 
 void *aligned_alloc(size_t alignment, size_t n) {
-    return n_allocations++ == failing_allocation ? NULL : count_allocation(__libc_memalign(alignment, n));
+    return allocation_fails() ? NULL : count_allocation(__libc_memalign(alignment, n));
 }
 
 void free(void *p) {
