@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "../base/checked.h"
 #include "../base/hash.h"
 #include "session_impl.h"
 
@@ -33,19 +32,15 @@ static uint32_t n_parts(const tn_cache_shape *shape) {
     return shape->latent ? 1 : 2;
 }
 
-/* Bytes of tokens and cache rows; false on overflow. */
-static bool body_bytes(const tn_session *s, uint32_t position, uint32_t oldest, uint64_t *out) {
-    uint64_t total = (uint64_t)position * sizeof(int32_t), rows, bytes;
+/* Bytes of tokens and cache rows, at most those of a cache that exists: the position is within the context. */
+static uint64_t body_bytes(const tn_session *s, uint32_t position, uint32_t oldest) {
+    uint64_t total = (uint64_t)position * sizeof(int32_t);
     for (uint32_t i = 0; i < s->graph->n_caches; i++) {
         const tn_cache_shape *shape = &s->graph->caches[i];
-        const uint32_t n = position - (shape->window ? oldest : 0);
-        if (!tn_mul_u64((uint64_t)n * n_parts(shape), shape->n_kv_heads, &rows) ||
-            !tn_mul_u64(rows, s->program->caches.kv[i].pos_stride, &bytes) ||
-            !tn_add_u64(total, bytes, &total))
-            return false;
+        const uint64_t n = position - (shape->window ? oldest : 0);
+        total += n * n_parts(shape) * shape->n_kv_heads * s->program->caches.kv[i].pos_stride;
     }
-    *out = total;
-    return true;
+    return total;
 }
 
 /* ---- One walk over the body, to write it or to read it ---------------------------------------------------------- */
@@ -97,9 +92,7 @@ static tn_status pass_body(state_io *io, const tn_session *s, uint32_t position,
 /* ---- Save ------------------------------------------------------------------------------------------------------- */
 
 uint64_t tn_state_bytes(const tn_session *s) {
-    uint64_t body = 0;
-    body_bytes(s, s->position, s->oldest, &body); /* a part of a cache that exists: it fits */
-    return sizeof(state_header) + body + sizeof(uint64_t);
+    return sizeof(state_header) + body_bytes(s, s->position, s->oldest) + sizeof(uint64_t);
 }
 
 tn_status tn_state_save(const tn_session *s, uint64_t model, tn_state_write *write, void *user,
@@ -151,11 +144,10 @@ static tn_status check_fit(const tn_session *s, const state_header *h, uint64_t 
                    tn_dtypes[tn_kv_dtype(s->config.kv)].name);
     if (h->position > s->config.n_ctx)
         return BAD(where, err, "it holds %u positions, the context %u", h->position, s->config.n_ctx);
-    uint64_t body;
     const uint32_t window = s->program->caches.window;
     const uint32_t needed = h->position > window ? h->position - window : 0;
     if (h->n_caches != s->graph->n_caches || h->oldest > needed ||
-        !body_bytes(s, h->position, h->oldest, &body) || body != h->body_bytes)
+        body_bytes(s, h->position, h->oldest) != h->body_bytes)
         return BAD(where, err, "its sizes are not those of this model");
     return TN_OK;
 }

@@ -276,6 +276,58 @@ static void what_does_not_belong_is_refused(void **state) {
     tn_model_close(m);
 }
 
+typedef struct failing {
+    bytes *bytes;
+    int n_good; /* calls before the one that fails */
+} failing;
+
+static tn_status append_some(void *user, const void *data, size_t n, tn_error *err) {
+    failing *f = user;
+    if (f->n_good-- == 0) return tn_fail(err, TN_ERR_IO, "cannot write", "a state", "no room");
+    return append(f->bytes, data, n, err);
+}
+
+static tn_status take_some(void *user, void *data, size_t n, tn_error *err) {
+    failing *f = user;
+    if (f->n_good-- == 0) return tn_fail(err, TN_ERR_IO, "cannot read", "a state", "no disk");
+    return take(f->bytes, data, n, err);
+}
+
+static void a_write_or_read_that_fails_is_told(void **state) {
+    (void)state;
+    tn_model *m = tiny_open(&tiny_gemma3);
+    int32_t ids[60];
+    tiny_ids(ids, 60, m->hparams.n_vocab, 11);
+    tn_session *s = tiny_session(m, 64, 8, 1, TN_KV_F16), *back = tiny_session(m, 64, 8, 1, TN_KV_F16);
+    tiny_eval(s, ids, 60);
+    bytes whole = save(s, 9), part = {0};
+    tn_status status = TN_ERR_IO;
+    int n_calls = 0;
+    for (; status; n_calls++) {
+        tn_error err = {0};
+        failing f = {&part, n_calls};
+        part.n = 0;
+        status = tn_state_save(s, 9, append_some, &f, &err);
+        if (status) assert_non_null(strstr(err.message, "no room"));
+        assert_int_equal(status, part.n < whole.n ? TN_ERR_IO : TN_OK);
+    }
+    assert_memory_equal(part.data, whole.data, whole.n);
+    for (int n = 0; n < n_calls; n++) {
+        tn_error err = {0};
+        failing f = {&whole, n};
+        whole.at = 0;
+        status = tn_state_load(back, 9, whole.n, "a state", take_some, &f, &err);
+        if (status) assert_non_null(strstr(err.message, "no disk"));
+        assert_int_equal(status, n < n_calls - 1 ? TN_ERR_IO : TN_OK);
+        assert_int_equal(tn_session_position(back), status ? 0 : 60);
+    }
+    free(whole.data);
+    free(part.data);
+    tn_session_free(s);
+    tn_session_free(back);
+    tn_model_close(m);
+}
+
 /* ---- By tern.h: files, and what tells models apart ---- */
 
 static tern_model *open_tiny(const tiny_shape *shape, char *path, long flip_from_end) {
@@ -380,6 +432,7 @@ int main(void) {
         cmocka_unit_test(a_long_sequence_stays_one),
         cmocka_unit_test(what_is_not_whole_is_refused),
         cmocka_unit_test(what_does_not_belong_is_refused),
+        cmocka_unit_test(a_write_or_read_that_fails_is_told),
         cmocka_unit_test(files_and_memory_hold_the_same),
         cmocka_unit_test(encoders_have_no_state),
     };
