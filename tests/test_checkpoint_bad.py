@@ -382,8 +382,35 @@ def test_tokenizer(folder):
         # A text (field 1 of a piece, field 2 of the rules) that is written as a number.
         "a piece's text is a number": {"tokenizer.model": b"\x0a\x02\x08\x05" * 80},
         "the rules are a number": {"tokenizer.model": b"\x1a\x08\x0a\x01x\x10\x80\x80\x80\x40"},
+        "an added token's id is a text": changed(added_tokens=[{"id": "1", "content": "x"}]),
+        "an added token's id is negative": changed(added_tokens=[{"id": -1, "content": "x"}]),
+        "merges of a text and a number": changed(model=model | {"merges": [["a", 1]]}),
+        "a model whose type is a number": changed(model=model | {"type": 5}),
+        "one text twice": changed(model=model | {"byte_fallback": True}, added_tokens=[{"id": 290, "content": "a"}]),
     }
-    says = {
+    # SentencePiece's file: fields of 1 pieces (1 text, 2 score, 3 type), 2 the trainer, 3 the normalizer; a byte is number and kind.
+    models = {
+        "a piece is cut short": [b"\x0a\x02\x15\x00", b"\x0a\x01\x0a", b"\x0a\x01\x18"],
+        "a piece of an unknown type": [b"\x0a\x05\x0a\x01x\x18\x00", b"\x0a\x05\x0a\x01x\x18\x07"],
+        "the trainer's part is cut short": [b"\x12\x01\x18"],
+        "the normalizer's part is cut short": [b"\x1a\x01\x18"],
+        "not a SentencePiece model, or cut short": [b"\x0a", b"\x0a\x7f", b"\x0b", b"\x29\x00", b"\x2d\x00", b"\x08"],
+        "not a SentencePiece model": [b"\x08\x05"],
+        "no pieces": [b"\x12\x00", b"\x29" + bytes(8) + b"\x2d" + bytes(4) + b"\x20\x07"],
+    }
+    bad |= {f"{why}, {i}": {"tokenizer.model": blob} for why, blobs in models.items() for i, blob in enumerate(blobs)}
+    ids = ("", "-1", "5x")
+    bad |= {
+        f"token id '{text}'": bad["a bad token id"] | {"tokenizer_config.json": config | {"added_tokens_decoder": {text: {"content": "a"}}}}
+        for text in ids
+    }
+    says = {f"{why}, {i}": [why] for why, blobs in models.items() for i in range(len(blobs))}
+    says |= {f"token id '{text}'": ["is no token id"] for text in ids}
+    says |= {name: ["expected 'id', a whole number"] for name in ("an added token's id is a text", "an added token's id is negative")}
+    says |= {
+        "one text twice": ["are the same text"],
+        "merges of a text and a number": ["expected merges as texts or pairs of texts"],
+        "a model whose type is a number": ["expected BPE or WordPiece"],
         "a bad token id": ["is no token id"],
         "a piece's text is a number": ["a piece whose text is a number"],
         "the rules are a number": ["whose rules are a number"],

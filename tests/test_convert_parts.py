@@ -1,6 +1,7 @@
 """tern convert, the parts that tests/test_convert.py does not reach without llama.cpp's converter: which pre-tokenizer a
 tokenizer.json has, SentencePiece in both its forms, special tokens, chat templates, sampling defaults, 8-bit weights, MXFP4, names."""
 
+import io
 import json
 import pathlib
 import subprocess
@@ -102,6 +103,37 @@ def test_sentencepiece_model(folder):
     check(keys[K + "add_bos_token"] is True and keys[K + "add_eos_token"] is False, "add_bos_token, add_eos_token")
 
 
+def test_sentencepiece_unigram(folder):
+    """A vocabulary of the other kind: its scores, its rules of normalization and its flags; cut as `sentencepiece` does."""
+    import sentencepiece
+
+    for rules in ("nmt_nfkc", "identity"):
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(checkpoints.TEXT.split(". ")), model_writer=model, model_type="unigram", vocab_size=48,
+            normalization_rule_name=rules, add_dummy_prefix=rules == "identity", remove_extra_whitespaces=rules != "identity",
+            minloglevel=2)  # fmt: skip
+        blob = model.getvalue()
+        reference = sentencepiece.SentencePieceProcessor(model_proto=blob)
+        config = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "add_bos_token": False, "add_eos_token": False}
+        files = {"tokenizer.json": None, "tokenizer.model": blob, "tokenizer_config.json": config}
+        more = {"added_tokens.json": {"far": 5000, "odd": "x"}}
+        keys, said = convert(CHECKPOINT.write(folder, files=files | more))
+        check(keys and keys[K + "model"] == "t5", f"unigram, {rules}: {said if not keys else keys[K + 'model']}")
+        if not keys:
+            continue
+        check((K + "precompiled_charsmap" in keys) == (rules != "identity"), f"unigram, {rules}: its rules")
+        flags = (keys[K + "add_space_prefix"], keys[K + "remove_extra_whitespaces"])
+        check(flags == ((True, False) if rules == "identity" else (False, True)), f"unigram, {rules}: flags {flags}")
+        for text in ("the cat", "  the  hat", "\ufb01sh \u2460 then", "Is it so?"):
+            command = [tiny.tern(), "tokenize", "-m", folder.parent / "out.gguf"]
+            done = subprocess.run(command, input=text.encode(), capture_output=True)
+            found, expected = done.stdout.decode().split(), [str(i) for i in reference.encode(text)]
+            check(found == expected, f"unigram, {rules}: {text!r} gives {found}, expected {expected}")
+    (folder / "tokenizer.model").unlink()
+    (folder / "added_tokens.json").unlink()
+
+
 def test_sentencepiece_json(folder):
     """A tokenizer.json with byte fallback merges as `tokenizers` does."""
     letters = list("abcdefghijklmnopqrstuvwxyz.,") + ["\u2581"]
@@ -163,6 +195,18 @@ def test_wordpiece(folder):
             done = subprocess.run(command, input=text.encode(), capture_output=True)
             found, expected = done.stdout.decode().split(), [str(i) for i in reference.encode(text).ids]
             check(found == expected, f"{what}: {text!r} gives {found}, expected {expected}")
+    marks = K + "normalizer.lowercase", K + "normalizer.strip_accents"
+    parts = {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "StripAccents"}]}
+    for what, files, expected in (
+        ("said by its parts", {"tokenizer.json": tokenizer | {"normalizer": parts}}, (True, True)),
+        ("said by no part", {"tokenizer.json": tokenizer | {"normalizer": None}}, (None, None)),
+        ("accents too", {"tokenizer.json": tokenizer | {"normalizer": tokenizer["normalizer"] | {"strip_accents": False}}}, (True, False)),
+        ("by the configuration", alone | {"tokenizer_config.json": config | {"strip_accents": True}}, (True, True)),
+        ("by none", alone | {"tokenizer_config.json": {"do_lower_case": None}}, (None, None)),
+    ):
+        keys, said = convert(checkpoint.write(folder, files=files))
+        found = keys and tuple(keys.get(mark) for mark in marks)
+        check(found == expected, f"case and accents, {what}: {said if not keys else found}")
     keys, said = convert(checkpoint.write(folder, files=alone | {"vocab.txt": lines + "more\n" * 19}))
     check(not keys and "more lines" in said, f"a vocab.txt that is too long: {said if not keys else 'accepted'}")
 
@@ -291,6 +335,25 @@ def test_special(folder):
     check(keys[K + "merges"][0] == " ".join(tokenizer["model"]["merges"][0]), "merges as pairs")
 
 
+def test_marks_of_special_tokens(folder):
+    """What is written as control tokens are is one, marked or not; ends that are none are passed over."""
+    texts = ["<pad>", "<mask>", "<2mass>", "[@BOS@]", "<|x|>", "<\uff5cx\uff5c>", "<unused7>", "<x>", "|>"]
+    tokenizer, config = checkpoints.byte_level(300, added=["<|begin|>", "<|end|>", *texts])
+    first = tokenizer["added_tokens"][0]["id"]
+    for ends, expected in (
+        ([first + 1, 300, -1, "x", first + 3, first + 1, first + 3], (first + 1, first + 3)),
+        (first + 1, (first + 1, None)),
+        ([first + 4], (first + 1, first + 4)),
+    ):
+        files = {"tokenizer.json": tokenizer, "generation_config.json": {"eos_token_id": ends}}
+        keys, said = convert(CHECKPOINT.write(folder, files=files))
+        found = keys and tuple(keys.get(K + f"{name}_token_id") for name in ("eos", "eot"))
+        check(found == expected, f"ends {ends}: {said if not keys else found}")
+        types = keys and keys[K + "token_type"][first : first + 2 + len(texts)]
+        check(types == [3] * 9 + [4, 4], f"marks of special tokens: {types}")
+    (folder / "generation_config.json").unlink()
+
+
 def test_post_processors(folder):
     """Which special tokens a tokenizer.json's post-processor puts around one text, and between two."""
     tokenizer, _ = checkpoints.byte_level(300, pairs=True)
@@ -352,6 +415,14 @@ def test_templates(folder):
     check(found(config=config | {"chat_template": inline}, jinja="no") == {key: inline}, "inline, and a file too")
     both = found(config=config | {"chat_template": several})
     check(both == {key: inline, key + ".tool_use": "T", key + "s": ["tool_use"]}, f"several templates: {both}")
+    odd = [{"template": "A"}, {"name": "", "template": "B"}, {"name": "c", "template": 5}, {"name": "a b.Z1-\u00e9", "template": "D"}]
+    told = found(config=config | {"chat_template": odd})
+    check(told == {key + ".a_b_Z1___": "D", key + "s": ["a_b_Z1___"]}, f"templates without names, or of other names: {told}")
+    check(found(config=config | {"chat_template": odd[:3]}) == {}, "templates of which none has a name and a text")
+    check(found(config=config | {"chat_template": None}, jinja="J") == {key: "J"}, "none inline, but a file")
+    check(found(config=config | {"chat_template": 5}, jinja="J") == {}, "a template that is a number")
+    check(found(json={"chat_template": 5}) == {}, "chat_template.json without a text")
+    check(found(jinja="") == {key: ""}, "an empty chat_template.jinja")
 
 
 # ---- 8-bit weights --------------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ LIBRARY_HEADERS = {
     "cpuid.h": r"src/base/",
     "arm_neon.h": r"(kernels/arm|src/exec)/",
     "asm/hwcap.h": r"src/base/",
+    "sanitizer/asan_interface.h": r"src/base/arena",  # AddressSanitizer must know what an arena has handed out
 }
 PLAIN_HEADERS = set(
     "assert.h ctype.h errno.h fcntl.h float.h inttypes.h limits.h locale.h math.h poll.h regex.h sched.h setjmp.h signal.h stdalign.h"
