@@ -26,7 +26,7 @@
 #include <sanitizer/asan_interface.h>
 enum { RED_ZONE_BYTES = 16 }; /* behind each allocation */
 #else
-#define ASAN_POISON_MEMORY_REGION(start, bytes) ((void)(start), (void)(bytes))
+#define ASAN_POISON_MEMORY_REGION(start, bytes)   ((void)(start), (void)(bytes))
 #define ASAN_UNPOISON_MEMORY_REGION(start, bytes) ((void)(start), (void)(bytes))
 enum { RED_ZONE_BYTES = 0 };
 #endif
