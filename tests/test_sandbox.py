@@ -11,7 +11,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import test_chat
@@ -46,7 +45,7 @@ def setUpModule():
     unittest.addModuleCleanup(folder.cleanup)
     FOLDER = pathlib.Path(folder.name)
     meta = {"tokenizer.chat_template": ("str", test_chat.TEMPLATE)}
-    case = dataclasses.replace(tiny.CASES["llama"], n_ctx=512)
+    case = dataclasses.replace(tiny.CASES["llama"], n_ctx=32768)
     MODEL = tiny.Model(case).write(FOLDER / "model.gguf", meta=meta)
     DRAFT = tiny.Model(dataclasses.replace(case, n_layers=1)).write(FOLDER / "draft.gguf", meta=meta)
 
@@ -124,8 +123,8 @@ class Run(unittest.TestCase):
         def default():
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-        process = subprocess.Popen([TERN, "run", "-m", MODEL, "-p", "a", "-c", "500", "--sandbox", "--grammar",
-                                    self.write("g", "root ::= [a-z ]{9000}")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = subprocess.Popen([TERN, "run", "-m", MODEL, "-p", "a", "-c", "20000", "--sandbox", "--grammar",
+                                    self.write("g", "root ::= part{50}\npart ::= [a-z ]{1000}")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    preexec_fn=default, env=test_chat.environment())
         self.assertTrue(process.stdout.read(1))
         process.send_signal(signal.SIGINT)
@@ -183,10 +182,9 @@ class Chat(test_chat.TestCase):
 
     def test_lines_are_edited_and_kept_and_answers_interrupted(self):
         state = self.folder / "home"
-        t = self.begin(MODEL, "--temp", 0, "-c", 500, "--sandbox", *self.long_answers(), XDG_STATE_HOME=str(state))
+        t = self.begin(MODEL, "--temp", 0, "-c", 20000, "--sandbox", *self.long_answers(), XDG_STATE_HOME=str(state))
         t.send("helly\x7fo\r")
         t.wait(rb"The ")
-        time.sleep(0.2)
         t.send("\x03")
         self.assertRegex(t.wait(test_chat.PROMPT), rb"stopped")
         self.assertRegex(t.say("/help"), rb"Ctrl-C stops")
