@@ -103,7 +103,7 @@ TEMPLATES = [
     ("a list of a range of 10^9", "{{ range(1000000000)|list }}", ["Range too big"]),
     ("loops in loops", "{% for i in range(9999) %}" * 3 + "{% endfor %}" * 3, ["too many steps"]),
     ("output without end", "{% for i in range(9999) %}{% for j in range(9999) %}{{ 'x' * 9999 }}{% endfor %}{% endfor %}", ["64 MiB"]),
-    ("a text of 2^40", "{{ 'x' * 1099511627776 }}", ["line 1: "]),
+    ("a text of 2^44", "{% set y = 'y' * 5000000 %}{{ 'x' * 16 * 1099511627776 }}", ["64 MiB"]),
     ("a text of a negative number of times", "{{ 'x' * -3 }}", GOOD),
     ("a text that doubles", "{% set ns = namespace(s='x') %}{% for i in range(64) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}", ["64 MiB"]),
     ("a list that doubles", "{% set ns = namespace(s=[1]) %}{% for i in range(64) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", ["64 MiB"]),

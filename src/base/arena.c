@@ -17,12 +17,14 @@
 #endif
 #define CHUNK_BYTES ((size_t)TN_ARENA_CHUNK_BYTES)
 
-#ifdef __has_feature
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ /* as gcc says it */
+#ifdef __has_feature /* clang's way to ask what gcc has a macro for */
+#define IS_WATCHED __has_feature(address_sanitizer)
+#elif defined __SANITIZE_ADDRESS__
+#define IS_WATCHED 1
+#else
+#define IS_WATCHED 0
 #endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
+#if IS_WATCHED
 #include <sanitizer/asan_interface.h>
 enum { RED_ZONE_BYTES = 16 }; /* behind each allocation */
 #else

@@ -7,9 +7,8 @@
  * SOURCE is the model, for convert the checkpoint's folder. What is written is the file "out" of the working folder; "old" is
  * what was there before.
  *
- * Allocations are malloc's family and mmap, of the library and those inside it; what the C library does itself is not counted. */
+ * Allocations are malloc's family and mmap, of the library and those inside it. */
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,63 +17,18 @@
 #include <unistd.h>
 
 #include "tern.h"
+#include "tests/unit/failing_memory.h"
 
-/* The sanitizers bring an allocator of their own. */
+static atomic_long live_bytes; /* mapped */
+
 #ifndef __SANITIZE_ADDRESS__
-
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void *__libc_memalign(size_t alignment, size_t n);
-void __libc_free(void *p);
-
-#pragma GCC visibility push(default) /* the C library must find these too */
-void *malloc(size_t n);
-void *calloc(size_t n, size_t size);
-void *realloc(void *p, size_t n);
-void *aligned_alloc(size_t alignment, size_t n);
-void free(void *p);
+#pragma GCC visibility push(default)
 void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
 int munmap(void *at, size_t n);
 #pragma GCC visibility pop
 
-static atomic_long n_made, n_live, live_bytes;
-static atomic_long failing = -1; /* the number of the allocation that fails */
-
-static bool fails(void) {
-    return atomic_fetch_add(&n_made, 1) == failing;
-}
-
-static void *counted(void *p) {
-    if (p) atomic_fetch_add(&n_live, 1);
-    return p;
-}
-
-void *malloc(size_t n) {
-    return fails() ? NULL : counted(__libc_malloc(n));
-}
-
-void *calloc(size_t n, size_t size) {
-    return fails() ? NULL : counted(__libc_calloc(n, size));
-}
-
-void *realloc(void *p, size_t n) {
-    if (fails()) return NULL;
-    void *q = __libc_realloc(p, n);
-    return p ? q : counted(q);
-}
-
-void *aligned_alloc(size_t alignment, size_t n) {
-    return fails() ? NULL : counted(__libc_memalign(alignment, n));
-}
-
-void free(void *p) {
-    if (p) atomic_fetch_sub(&n_live, 1);
-    __libc_free(p);
-}
-
 void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset) {
-    if (fails()) return MAP_FAILED;
+    if (allocation_fails()) return MAP_FAILED;
     void *p = (void *)syscall(SYS_mmap, at, n, protection, flags, fd, offset);
     if (p != MAP_FAILED) atomic_fetch_add(&live_bytes, (long)n);
     return p;
@@ -84,6 +38,7 @@ int munmap(void *at, size_t n) {
     atomic_fetch_sub(&live_bytes, (long)n);
     return (int)syscall(SYS_munmap, at, n);
 }
+#endif
 
 /* ---- Ways through ---- */
 
@@ -342,18 +297,18 @@ static int try_all(size_t number, const char *source, long step) {
     if (go(number, source, &expected, &err) != TERN_OK) return complain("none failed", -1, err.message);
     if (writes && (expected_file = read_out()) == old_file) return complain("nothing written", -1, "");
     for (long i = 0;; i += step) {
-        const long live = n_live, bytes = live_bytes;
+        const long live = n_live_allocations, bytes = live_bytes;
         memset(&err, 0, sizeof err);
         if (writes && !put_old()) return complain("cannot write", i, "");
-        n_made = 0;
-        failing = i;
+        n_allocations = 0;
+        failing_allocation = i;
         const tern_status status = go(number, source, &result, &err);
-        failing = -1;
-        const bool left = n_live != live || live_bytes != bytes;
+        failing_allocation = -1;
+        const bool left = n_live_allocations != live || live_bytes != bytes;
         n_left += left;
         if (left && !strstr(err.message, "cannot read architecture"))
             return complain("not freed", i, err.message);
-        if (n_made <= i) break; /* there are no more */
+        if (n_allocations <= i) break; /* there are no more */
         if (status != TERN_OK && (!err.message[0] || err.code != status))
             return complain("no message", i, err.message);
         if (status != TERN_OK && status != TERN_ERR_MEMORY && status != TERN_ERR_IO)
@@ -382,18 +337,19 @@ static int repeat(size_t number, const char *source, long count) {
     long live = 0, bytes = 0, pages = 0;
     for (long i = 0; i < count; i++) {
         if (go(number, source, &result, &err) != TERN_OK) return complain("failed", i, err.message);
-        if (i == count / 10) live = n_live, bytes = live_bytes, pages = resident_pages();
+        if (i == count / 10) live = n_live_allocations, bytes = live_bytes, pages = resident_pages();
     }
     const long more_pages = resident_pages() - pages;
-    printf("left: %ld allocations, %ld mapped bytes, %ld pages\n", n_live - live, live_bytes - bytes,
-           more_pages);
-    return n_live != live || live_bytes != bytes || more_pages > 64;
+    printf("left: %ld allocations, %ld mapped bytes, %ld pages\n", n_live_allocations - live,
+           live_bytes - bytes, more_pages);
+    return n_live_allocations != live || live_bytes != bytes || more_pages > 64;
 }
 
 int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IONBF, 0);
     setvbuf(stderr, NULL, _IONBF, 0);
     const long number = argc > 4 ? strtol(argv[4], NULL, 10) : 1;
+    if (!memory_can_fail) return 77;
     if (argc < 4 || number < 1) return 2;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         if (strcmp(argv[2], ways[i].name) != 0) continue;
@@ -401,11 +357,3 @@ int main(int argc, char **argv) {
     }
     return 2;
 }
-
-#else
-
-int main(void) {
-    return 77;
-}
-
-#endif

@@ -1,16 +1,17 @@
-/* Memory that fails on demand, for a test program of one thread: it defines malloc's family over the C library's. The sanitizers
- * bring an allocator of their own; nothing fails there. */
+/* Memory that fails on demand, for one program of a test: it defines malloc's family over the C library's. What the C library does
+ * itself is not counted. The sanitizers bring an allocator of their own; nothing fails there. */
 #ifndef TN_TESTS_FAILING_MEMORY_H
 #define TN_TESTS_FAILING_MEMORY_H
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-static long n_allocations;
-__attribute__((unused)) static long n_live_allocations; /* some programs look at errors alone */
-static long failing_allocation = -1;                    /* its number, from 0 */
+static atomic_long n_allocations;
+static atomic_long n_live_allocations;
+static atomic_long failing_allocation = -1; /* its number, from 0 */
 
 #ifndef __SANITIZE_ADDRESS__
 static const bool memory_can_fail = true;
