@@ -297,14 +297,14 @@ static int try_all(size_t number, const char *source, long step) {
     if (go(number, source, &expected, &err) != TERN_OK) return complain("none failed", -1, err.message);
     if (writes && (expected_file = read_out()) == old_file) return complain("nothing written", -1, "");
     for (long i = 0;; i += step) {
-        const long live = n_live_allocations, bytes = live_bytes;
+        const long live = live_allocations(), bytes = live_bytes;
         memset(&err, 0, sizeof err);
         if (writes && !put_old()) return complain("cannot write", i, "");
         n_allocations = 0;
         failing_allocation = i;
         const tern_status status = go(number, source, &result, &err);
         failing_allocation = -1;
-        const bool left = n_live_allocations != live || live_bytes != bytes;
+        const bool left = live_allocations() != live || live_bytes != bytes;
         n_left += left;
         if (left && !strstr(err.message, "cannot read architecture"))
             return complain("not freed", i, err.message);
@@ -337,12 +337,12 @@ static int repeat(size_t number, const char *source, long count) {
     long live = 0, bytes = 0, pages = 0;
     for (long i = 0; i < count; i++) {
         if (go(number, source, &result, &err) != TERN_OK) return complain("failed", i, err.message);
-        if (i == count / 10) live = n_live_allocations, bytes = live_bytes, pages = resident_pages();
+        if (i == count / 10) live = live_allocations(), bytes = live_bytes, pages = resident_pages();
     }
     const long more_pages = resident_pages() - pages;
-    printf("left: %ld allocations, %ld mapped bytes, %ld pages\n", n_live_allocations - live,
+    printf("left: %ld allocations, %ld mapped bytes, %ld pages\n", live_allocations() - live,
            live_bytes - bytes, more_pages);
-    return n_live_allocations != live || live_bytes != bytes || more_pages > 64;
+    return live_allocations() != live || live_bytes != bytes || more_pages > 64;
 }
 
 int main(int argc, char **argv) {

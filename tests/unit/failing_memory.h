@@ -13,6 +13,10 @@ static atomic_long n_allocations;
 static atomic_long n_live_allocations;
 static atomic_long failing_allocation = -1; /* its number, from 0 */
 
+static inline long live_allocations(void) {
+    return n_live_allocations;
+}
+
 #ifndef __SANITIZE_ADDRESS__
 static const bool memory_can_fail = true;
 
