@@ -10,7 +10,8 @@ import sys
 import tempfile
 
 try:
-    import numpy as np  # noqa: F401
+    import gguf
+    import numpy as np
 
     TESTS = pathlib.Path(__file__).resolve().parent
     sys.path.insert(0, str(TESTS))
@@ -231,6 +232,38 @@ MATRICES = [
     ("an entry twice", dat((NAME, 1, 64, ONES), (NAME, 1, 64, ONES)), ["is there twice"]),
 ]
 
+
+
+def ones(*shape, dtype=np.float32):
+    return np.ones(shape, dtype)
+
+
+# Those in GGUF: a dictionary of tensors; `fits` is the one that is right.
+SUMS, COUNTS = NAME.decode() + ".in_sum2", NAME.decode() + ".counts"
+fits = {SUMS: ones(1, 64), COUNTS: ones(1, 1)}
+TENSOR_MATRICES = [
+    ("it fits", fits, GOOD),
+    ("tensors beside", fits | {"other": ones(4), ".in_sum2": ones(4), "in_sum2": ones(4)}, GOOD),
+    ("nothing counted", fits | {COUNTS: ones(1, 1) * 0}, GOOD),
+    ("no importances", {"other": ones(4)}, ["holds no importances"]),
+    ("a name that is the suffix alone", {".in_sum2": ones(1, 64), ".counts": ones(1, 1)}, ["holds no importances"]),
+    ("no counts", {SUMS: ones(1, 64)}, [SUMS, "no '.counts' beside it"]),
+    ("a name of 600 bytes", {"n" * 600 + ".in_sum2": ones(1, 64), "n" * 600 + ".counts": ones(1, 1)}, ["nnn"]),
+    ("sums of another type", fits | {SUMS: ones(1, 64, dtype=np.float16)}, [SUMS, "types or shapes"]),
+    ("counts of another type", fits | {COUNTS: ones(1, 1, dtype=np.int32)}, [SUMS, "types or shapes"]),
+    ("three dimensions", fits | {SUMS: ones(2, 1, 64)}, [SUMS, "types or shapes"]),
+    ("four dimensions", fits | {SUMS: ones(2, 1, 1, 64)}, [SUMS, "types or shapes"]),
+    ("a count more", fits | {COUNTS: ones(2, 1)}, [SUMS, "types or shapes"]),
+    ("a count less", fits | {SUMS: ones(2, 32)}, [SUMS, "types or shapes"]),
+    ("another width", fits | {SUMS: ones(1, 63)}, [NAME.decode(), "63"]),
+    ("a count that is NaN", fits | {COUNTS: ones(1, 1) * np.nan}, [NAME.decode(), "nan"]),
+    ("a count below 0", fits | {COUNTS: -ones(1, 1)}, [NAME.decode(), "-1"]),
+    ("an infinite count", fits | {COUNTS: ones(1, 1) * np.inf}, [NAME.decode(), "inf"]),
+    ("a count of almost 0", fits | {COUNTS: ones(1, 1) * np.float32(1e-44)}, [NAME.decode(), "finite mean"]),
+    ("a sum that is NaN", fits | {SUMS: ones(1, 64) * np.nan}, [NAME.decode(), "nan"]),
+    ("a sum below 0", fits | {SUMS: -ones(1, 64)}, [NAME.decode(), "-1"]),
+]
+
 # Questions of `tern eval choice`.
 QUESTIONS = [
     ("nothing", "", ["bad.txt"]),
@@ -280,6 +313,17 @@ class Bench:
             self.input.write_bytes(content if isinstance(content, bytes) else content.encode())
             self.check(f"{kind}: {what}", arguments, words)
 
+    def tensor_matrices(self, *arguments):
+        for what, tensors, words in TENSOR_MATRICES:
+            writer = gguf.GGUFWriter(self.input, "none")
+            for name, values in tensors.items():
+                writer.add_tensor(name, values)
+            writer.write_header_to_file()
+            writer.write_kv_data_to_file()
+            writer.write_tensors_to_file()
+            writer.close()
+            self.check(f"importance matrix in GGUF: {what}", arguments, words)
+
     def states(self):
         """Those that are cut, and numbers in the head that are too large; then the same run without it gives the same text."""
         run = ["run", "-m", self.model, "-p", "hello " * 15, "-n", "4", "--temp", "0", "-q"]
@@ -314,7 +358,9 @@ def main():
         bench.table("messages", MESSAGES, *template, "--file", bench.template, "--messages", path)
         bench.table("description", DESCRIPTIONS, *logits, "--arch-file", path)
         bench.table("recipe", RECIPES, *quantize, "--recipe", path)
-        bench.table("importance matrix", MATRICES, *quantize, "--type", "Q4_0", "--imatrix", path)
+        weighted = [*quantize, "--type", "Q4_0", "--imatrix", path]
+        bench.table("importance matrix", MATRICES, *weighted)
+        bench.tensor_matrices(*weighted)
         bench.table("questions", QUESTIONS, "eval", "choice", "-m", model, "-f", path)
         bench.states()
         print(f"{bench.n} inputs, {len(bench.failures)} failures")

@@ -104,10 +104,9 @@ static tn_status read_gguf(tn_imatrix *m, tn_error *err) {
 static tn_status read_entry(tn_imatrix *m, tn_reader *r, tn_error *err) {
     uint32_t n_name, n_calls, n_values;
     const uint8_t *name, *values;
-    uint64_t n_bytes;
     if (!tn_read_u32(r, &n_name) || n_name == 0 || !tn_read_bytes(r, n_name, &name) ||
         !tn_read_u32(r, &n_calls) || !tn_read_u32(r, &n_values) || n_values == 0 ||
-        !tn_mul_u64(n_values, 4, &n_bytes) || !tn_read_bytes(r, n_bytes, &values))
+        !tn_read_bytes(r, (uint64_t)n_values * 4, &values))
         return BAD(m, "entry %" PRIu64 " is truncated or no entry (size %" PRIu64 ")", m->n_entries, r->size);
     if (!tn_is_printable((const char *)name, n_name) || memchr(name, 0, n_name))
         return BAD(m, "the name of entry %" PRIu64 " is not text", m->n_entries);

@@ -17,7 +17,7 @@ bool tn_match(const char *pattern, const char *name) {
         if (*pattern == '*') {
             star = pattern++;
             mark = name;
-        } else if (*pattern == '?' || (*pattern == *name && *pattern)) {
+        } else if (*pattern == '?' || *pattern == *name) {
             pattern++, name++;
         } else if (star) {
             pattern = star + 1;
