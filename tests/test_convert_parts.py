@@ -4,6 +4,7 @@ tokenizer.json has, SentencePiece in both its forms, special tokens, chat templa
 import io
 import json
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -539,11 +540,18 @@ def test_mxfp4(folder):
 # ---- Names ----------------------------------------------------------------------------------------------------------
 
 
+NAME_PARTS = """Llama 3.1 8B Instruct it chat v1.0 v2 1.5b 7b1 0.5B 8x7B A2.7B small mini xl 100K 135M q4_k_m F16 bf16 IQ3_S iter3 dpo phi
+2 128k hf Base GGUF vision lora large 1T E2B 0_5b x 8x22 a3b large-v2 Qwen2.5 v10.2.1 MEDIUM i1 Q8_0 fp8 7B7 4M m 1m""".split()
+
+
 def test_names(folder):
     """As the gguf package takes a folder's name apart."""
     n_params = sum(a.size for a in CHECKPOINT.tensors.values())
     names = "Meta-Llama-3.1-8B-Instruct SmolLM2-135M-Instruct gemma-3-270m-it qwen2.5-0.5b phi bloom-7b1 tiny-100K-chat-v1.0 a-8x7B-x"
-    for name in names.split():
+    rng = random.Random(1)
+    names = names.split() + ["-".join(rng.choice(NAME_PARTS) for _ in range(rng.randint(1, 7))) for _ in range(60)]
+    names += ["A model of words", "a--b-", "v1 of it", "some lab  Model"]
+    for name in names:
         place = folder / name
         keys, said = convert(CHECKPOINT.write(place))
         expected = gguf.Metadata.apply_metadata_heuristic(gguf.Metadata(), None, None, place, n_params)

@@ -214,7 +214,7 @@ static void read_parts(parts *p, const char *name, uint64_t n_params, tn_model_n
 static void read_id(const char *id, uint64_t n_params, tn_model_name *out) {
     memset(out, 0, sizeof *out);
     if (strchr(id, ' ') || strlen(id) >= TN_MODEL_NAME_BYTES / 2) { /* a sentence, no name of that kind */
-        snprintf(out->title, sizeof out->title, "%s", id);
+        write_title(id, out->title);
         return;
     }
     const char *slash = strchr(id, '/'), *name = slash ? slash + 1 : id;
