@@ -370,31 +370,53 @@ def test_post_processors(folder):
 
     sides = {"trim_offsets": True, "add_prefix_space": False}
     level = {"type": "ByteLevel", "use_regex": True} | sides
-    roberta = {"cls": ["<|begin|>", ids["<|begin|>"]], "sep": ["<|end|>", ids["<|end|>"]]}
-    for what, processor in {
-        "bytes alone": level,
-        "RoBERTa's": {"type": "RobertaProcessing"} | roberta | sides,
-        "a sequence": {"type": "Sequence", "processors": [level, template([a, end])]},
-        "another end": template([begin, a, pad]),
-        "an end, none between": template([begin, a, end], [begin, a, end, b, end]),
-        "an end, one between": template([begin, a, end], [begin, a, end, end, b, end]),
-        "no end, one between": template([begin, a], [begin, a, end, b]),
-        "no end, another between": template([begin, a], [begin, a, pad, b]),
-        "the second before the first": template([begin, a], [begin, b, end, a]),
-    }.items():
-        files = {"tokenizer.json": tokenizer | {"post_processor": processor}, "tokenizer_config.json": config}
+    roberta = {"type": "RobertaProcessing", "cls": ["<|begin|>", ids["<|begin|>"]], "sep": ["<|end|>", ids["<|end|>"]]} | sides
+    cases = {
+        "none": (None, {}),
+        "bytes alone": (level, {}),
+        "bytes alone, but the config adds": (level, {"add_bos_token": True, "add_eos_token": True}),
+        "RoBERTa's": (roberta, {}),
+        "RoBERTa's, without names in the config": (roberta, {"bos_token": None, "eos_token": None}),
+        "a sequence": ({"type": "Sequence", "processors": [level, template([a, end])]}, {}),
+        "a beginning that the config does not add": (template([begin, a]), {"add_bos_token": False}),
+        "another end": (template([begin, a, pad]), {}),
+        "an end, none between": (template([begin, a, end], [begin, a, end, b, end]), {}),
+        "an end, one between": (template([begin, a, end], [begin, a, end, end, b, end]), {}),
+        "no end, one between": (template([begin, a], [begin, a, end, b]), {}),
+        "no end, another between": (template([begin, a], [begin, a, pad, b]), {}),
+        "the second before the first": (template([begin, a], [begin, b, end, a]), {}),
+    }
+    rng = random.Random(1)
+
+    def some(tokens, share):
+        return [rng.choice(tokens)] if rng.random() < share else []
+
+    for i in range(40):
+        first, last = some([begin], 0.6), some([end, pad], 0.5)
+        between = [rng.choice([begin, end, pad]) for _ in range(rng.randint(0, 3))]
+        pair = some(first or [pad], 0.8) + [a, *between, b] + some(last or [pad], 0.8)
+        adds = {f"add_{name}_token": rng.choice([True, False, None, "yes"]) for name in ("bos", "eos", "sep") if rng.random() < 0.3}
+        cases[f"made, {i}: {first} {last} {pair} {adds}"] = template([*first, a, *last], pair), adds
+    for what, (processor, change) in cases.items():
+        files = {"tokenizer.json": tokenizer | {"post_processor": processor}, "tokenizer_config.json": config | change}
         keys, said = convert(CHECKPOINT.write(folder, files=files))
         if not keys:
             check(False, f"post-processor, {what}: {said}")
             continue
         around = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).encode("a").ids
-        expected = around[0] == keys[K + "bos_token_id"], around[-1] == keys[K + "eos_token_id"]
-        found = bool(keys.get(K + "add_bos_token")), bool(keys.get(K + "add_eos_token"))
+        expected = [around[0] == ids["<|begin|>"], around[-1] in (ids["<|end|>"], ids["<pad>"])]
+        for i, name in enumerate(("add_bos_token", "add_eos_token")):
+            expected[i] = change[name] if isinstance(change.get(name), bool) else expected[i]
+        found = [bool(keys.get(K + "add_bos_token")), bool(keys.get(K + "add_eos_token"))]
         check(found == expected, f"post-processor, {what}: around a text {found}, expected {expected}")
         reference = gguf.SpecialVocab(folder, n_vocab=300)
         expected = [reference.add_special_token.get("sep"), *(reference.special_token_ids.get(name) for name in ("eos", "eot", "sep"))]
         found = [keys.get(K + name) for name in ("add_sep_token", "eos_token_id", "eot_token_id", "seperator_token_id")]
-        check(found == expected, f"post-processor, {what}: {found}, expected {expected}")
+        check(found == expected or "without names" in what, f"post-processor, {what}: {found}, expected {expected}")
+    (folder / "tokenizer_config.json").unlink()
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    keys, said = convert(folder)
+    check(keys and keys[K + "add_bos_token"] and keys[K + "bos_token_id"] == ids["<|begin|>"], f"no tokenizer_config.json: {said}")
 
 
 def test_templates(folder):

@@ -113,6 +113,8 @@ static void read_processor(special *s, const json_t *processor) {
         s->add[BOS] = s->add[EOS] = s->add[SEP] = 1;
         if (!s->text[CLS]) s->text[CLS] = token_text(json_array_get(json_object_get(processor, "cls"), 0));
         if (!s->text[SEP]) s->text[SEP] = token_text(json_array_get(json_object_get(processor, "sep"), 0));
+        if (!s->text[BOS]) s->text[BOS] = s->text[CLS];
+        if (!s->text[EOS]) s->text[EOS] = s->text[SEP];
     } else if (same(type_of(processor), "TemplateProcessing")) {
         const char *first = NULL, *last = NULL;
         read_single(s, json_object_get(processor, "single"), &first, &last);
@@ -156,8 +158,8 @@ static void read_ids(special *s) {
         char key[32];
         snprintf(key, sizeof key, "add_%s_token", kinds[k].name);
         const json_t *add = json_object_get(s->c->tokenizer_config, key);
-        if (json_is_boolean(add) && s->add[k] < 0) s->add[k] = json_is_true(add);
-        if (s->text[k] && s->c->tokenizer_config) set_by_text(s, (int)k);
+        if (json_is_boolean(add)) s->add[k] = json_is_true(add);
+        if (s->text[k]) set_by_text(s, (int)k);
         snprintf(key, sizeof key, "%s_token_id", kinds[k].name);
         set_id(s, (int)k, json_object_get(s->c->config, key));
         if (!json_object_get(s->c->config, key)) set_id(s, (int)k, json_object_get(s->c->text_config, key));
