@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../../formats/file.h"
+#include "../base/match.h"
 #include "convert_impl.h"
 #include "floats.h"
 #include "mxfp4.h"
@@ -230,32 +231,13 @@ static tn_status plan(tn_converter *c, const tn_tensor_def *def, uint32_t layer)
 
 /* ---- What is left over ------------------------------------------------------------------------------------- */
 
-/* Whether the pattern, with '*' for any bytes, matches all of the name. */
-static bool matches(const char *pattern, const char *name, size_t n) {
-    const char *star = NULL;
-    size_t at = 0, retry = 0;
-    while (at < n) {
-        if (*pattern == '*') {
-            star = ++pattern, retry = at;
-        } else if (*pattern && *pattern == name[at]) {
-            pattern++, at++;
-        } else if (star) {
-            pattern = star, at = ++retry;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*') pattern++;
-    return !*pattern;
-}
-
 /* "{i}" in a pattern stands for the layers behind the last: those that predict further tokens. */
 static bool is_ignored(const tn_converter *c, tn_str name) {
     char pattern[MAX_NAME];
     for (size_t i = 0; i < c->arch.hf.n_ignore; i++)
         for (uint32_t layer = 0; layer < MAX_LAYERS_BEHIND; layer++) {
             expand(pattern, c->arch.hf.ignore[i], c->n_layers + layer, 0);
-            if (matches(pattern, name.ptr, (size_t)name.len)) return true;
+            if (tn_match(pattern, name.ptr, (size_t)name.len)) return true;
         }
     return false;
 }

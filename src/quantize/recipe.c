@@ -6,29 +6,10 @@
 #include <string.h>
 
 #include "../base/checked.h"
+#include "../base/match.h"
 #include "quantize.h"
 
 /* ---- Names ---- */
-
-/* Greedy with one point to go back to: linear in the pattern times the name. */
-bool tn_match(const char *pattern, const char *name) {
-    const char *star = NULL, *mark = name;
-    while (*name) {
-        if (*pattern == '*') {
-            star = pattern++;
-            mark = name;
-        } else if (*pattern == '?' || *pattern == *name) {
-            pattern++, name++;
-        } else if (star) {
-            pattern = star + 1;
-            name = ++mark;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*') pattern++;
-    return !*pattern;
-}
 
 /* Weights that are small, or that nothing multiplies: they stay as they are. Beside these, everything of one row, and all whose
  * name does not end in "weight". */
@@ -66,7 +47,7 @@ static bool ends_with(const char *text, const char *end) {
 static bool is_kept(const tn_tensor *t) {
     if (t->dims[1] * t->dims[2] * t->dims[3] <= 1 || !ends_with(t->cname, "weight")) return true;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        if (tn_match(kept[i], t->cname)) return true;
+        if (tn_match(kept[i], t->cname, strlen(t->cname))) return true;
     }
     return false;
 }
@@ -120,7 +101,7 @@ static bool names_tensor(const tn_rule *rule, const char *name, const facts *f) 
     if (rule->role == TN_RULE_OUTPUT)
         return strcmp(name, "output.weight") == 0 || (f->tied && is_embedding(name));
     for (size_t i = 0; i < rule->n_patterns; i++) {
-        if (tn_match(rule->patterns[i], name)) return true;
+        if (tn_match(rule->patterns[i], name, strlen(name))) return true;
     }
     return false;
 }

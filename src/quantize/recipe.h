@@ -93,7 +93,4 @@ uint64_t tn_plan_target(const tn_file *file, const tn_recipe *recipe);
 
 int64_t tn_layer_of(const char *name); /* N of "blk.N.", or -1 */
 
-/* Whether a name matches a pattern of '*' and '?'. */
-bool tn_match(const char *pattern, const char *name);
-
 #endif

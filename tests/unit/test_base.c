@@ -22,6 +22,7 @@
 #include "src/base/checked.h"
 #include "src/base/cpu.h"
 #include "src/base/fmap.h"
+#include "src/base/match.h"
 #include "src/base/memory.h"
 #include "src/base/processors.h"
 #include "src/base/reader.h"
@@ -217,6 +218,36 @@ static void reserved_space_is_zero_and_costs_nothing_until_touched(void **state)
 }
 
 /* ---- Reader and file maps ---- */
+
+/* By the definition of each sign, one way after the other. */
+static bool matches(const char *pattern, const char *name, size_t n) {
+    if (!*pattern) return n == 0;
+    if (*pattern == '*') return matches(pattern + 1, name, n) || (n && matches(pattern, name + 1, n - 1));
+    return n && (*pattern == '?' || *pattern == *name) && matches(pattern + 1, name + 1, n - 1);
+}
+
+static void patterns_match_as_their_signs_say(void **state) {
+    (void)state;
+    enum { MAX_PATTERN = 5, N_PATTERNS = 5 * 5 * 5 * 5 * 5, MAX_NAME = 6 };
+    static const char signs[] = {'\0', 'a', 'b', '*', '?'}; /* the first ends a pattern */
+    size_t n_matched = 0;
+    for (int p = 0; p < N_PATTERNS; p++) {
+        char pattern[MAX_PATTERN + 1] = "";
+        for (int k = 0, digits = p; k < MAX_PATTERN; k++, digits /= 5) pattern[k] = signs[digits % 5];
+        for (size_t n = 0; n <= MAX_NAME; n++) {
+            for (unsigned i = 0; i < 1u << n; i++) {
+                char name[MAX_NAME] = "";
+                for (size_t k = 0; k < n; k++) name[k] = i >> k & 1 ? 'b' : 'a';
+                assert_int_equal(tn_match(pattern, name, n), matches(pattern, name, n));
+                n_matched += matches(pattern, name, n);
+            }
+        }
+    }
+    assert_in_range(n_matched, 10000, 200000);
+    assert_true(tn_match("blk.*.ffn_down.weight", "blk.12.ffn_down.weight.more", 22));
+    assert_true(tn_match("a?c", "a\0c", 3));
+    assert_false(tn_match("a", "a\0", 2));
+}
 
 static void the_reader_never_passes_its_end(void **state) {
     (void)state;
@@ -508,6 +539,7 @@ int main(void) {
         cmocka_unit_test(arena_memory_is_zeroed_aligned_and_apart),
         cmocka_unit_test(arena_refuses_sizes_that_overflow),
         cmocka_unit_test(reserved_space_is_zero_and_costs_nothing_until_touched),
+        cmocka_unit_test(patterns_match_as_their_signs_say),
         cmocka_unit_test(the_reader_never_passes_its_end),
         cmocka_unit_test(only_regular_files_are_mapped),
         cmocka_unit_test(the_instruction_set_can_be_forced_and_nonsense_is_an_error),

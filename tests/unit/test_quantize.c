@@ -252,18 +252,6 @@ static void ternary_numbers_come_back(void **state) {
 
 /* ---- Recipes ---- */
 
-static void patterns_match_whole_names(void **state) {
-    (void)state;
-    assert_true(tn_match("blk.*.ffn_down.weight", "blk.12.ffn_down.weight"));
-    assert_true(tn_match("*", ""));
-    assert_true(tn_match("*a*b*c", "xxaybzbc"));
-    assert_true(tn_match("a?c", "abc"));
-    assert_false(tn_match("a?c", "ac"));
-    assert_false(tn_match("blk.*", "token_embd.weight"));
-    assert_false(tn_match("blk", "blk.1"));
-    assert_false(tn_match("", "a"));
-}
-
 static tn_status load_recipe(const char *text, tn_arena *arena, tn_recipe *out, tn_error *err) {
     char path[] = "/tmp/tern-recipe-XXXXXX";
     const int fd = mkstemp(path);
@@ -428,7 +416,6 @@ int main(void) {
         cmocka_unit_test(importance_moves_the_error_elsewhere),
         cmocka_unit_test(errors_are_near_those_of_exhaustive_search),
         cmocka_unit_test(ternary_numbers_come_back),
-        cmocka_unit_test(patterns_match_whole_names),
         cmocka_unit_test(a_recipe_prints_as_it_was_read),
         cmocka_unit_test(a_pattern_prints_as_what_is_read_the_same),
         cmocka_unit_test(an_embedding_before_the_output_of_the_base_stays_there),
