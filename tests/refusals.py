@@ -21,7 +21,7 @@ import tempfile
 MIB = 1 << 20
 LIMIT_SECONDS, LIMIT_BYTES = 2, 64 * MIB  # of the processor; of memory beside the size of the files
 SPACE_BYTES = 256 * MIB  # of addresses, which code, stacks and reserved caches take too: no allocation of a size from a file
-SANITIZED_SECONDS, SANITIZED_FACTOR = 20, 4  # what a build with the sanitizers may take, and its memory
+SLOW_SECONDS, SANITIZED_FACTOR = 20, 4  # what a build with the sanitizers, or of tools/coverage, may take; the former's memory
 HANG_SECONDS = 120  # by the clock; others may be at work on the machine
 
 
@@ -65,7 +65,9 @@ def serve():
 class Runner:
     def __init__(self, program=None):
         self.program = os.path.abspath(program or os.environ.get("TERN", "build/tern"))
-        self.sanitized = b"__asan_init" in pathlib.Path(self.program).read_bytes()
+        code = pathlib.Path(self.program).read_bytes()
+        self.sanitized = b"__asan_init" in code
+        self.slow = self.sanitized or b"__gcov_init" in code
         folder = tempfile.TemporaryDirectory(prefix="tern-runner-")
         self.streams = [os.path.join(folder.name, name) for name in ("in", "out", "err")]
         command = [sys.executable, "-S", "-E", os.path.abspath(__file__)]
@@ -92,7 +94,7 @@ class Runner:
 
     def over(self, done, n_bytes):
         """Which limit a run went over that read files of so many bytes, or None."""
-        seconds = SANITIZED_SECONDS if self.sanitized else LIMIT_SECONDS
+        seconds = SLOW_SECONDS if self.slow else LIMIT_SECONDS
         if done.seconds > seconds:
             return f"took {done.seconds:.1f} s of {seconds}"
         if done.peak_bytes > (n_bytes + LIMIT_BYTES) * (SANITIZED_FACTOR if self.sanitized else 1):

@@ -5,6 +5,7 @@ import io
 import json
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -424,9 +425,13 @@ def test_templates(folder):
     inline = config.pop("chat_template")
     several = [{"name": "default", "template": inline}, {"name": "tool-use", "template": "T"}]
 
-    def found(**files):
+    def found(additional=None, **files):
         names = {"jinja": "chat_template.jinja", "json": "chat_template.json", "config": "tokenizer_config.json"}
         CHECKPOINT.write(folder, files={"tokenizer_config.json": config} | {names[k]: v for k, v in files.items()})
+        shutil.rmtree(folder / "additional_chat_templates", ignore_errors=True)
+        for name, text in (additional or {}).items():
+            (folder / "additional_chat_templates").mkdir(exist_ok=True)
+            (folder / "additional_chat_templates" / name).write_text(text)
         keys, said = convert(folder)
         for name in ("chat_template.jinja", "chat_template.json"):
             (folder / name).unlink(missing_ok=True)
@@ -447,6 +452,20 @@ def test_templates(folder):
     check(found(config=config | {"chat_template": 5}, jinja="J") == {}, "a template that is a number")
     check(found(json={"chat_template": 5}) == {}, "chat_template.json without a text")
     check(found(jinja="") == {key: ""}, "an empty chat_template.jinja")
+    twice = [{"name": name, "template": text} for name, text in (("a b", "A"), ("a_b", "B"), ("default", "C"), ("default", "D"))]
+    told = found(config=config | {"chat_template": twice})
+    check(told == {key: "D", key + ".a_b": "B", key + "s": ["a_b"]}, f"names twice: {told}")
+    beside = {"tool_use.jinja": "T", "rag.jinja": "R", "x.txt": "X", ".jinja": "Y"} | {f"n{i}.jinja": str(i) for i in range(10, 20)}
+    told = found(jinja="J", additional=beside)
+    expected = {key: "J", key + ".tool_use": "T", key + ".rag": "R"} | {f"{key}.n{i}": str(i) for i in range(10, 20)}
+    expected[key + "s"] = [*(f"n{i}" for i in range(10, 20)), "rag", "tool_use"]
+    check(told == expected, f"templates in a folder: {told}")
+    check(found(json={"chat_template": "{{ y }}"}, additional=beside) == {key: "{{ y }}"}, "a folder, but no chat_template.jinja")
+    check(found(config=config | {"chat_template": inline}, jinja="J", additional=beside) == {key: inline}, "inline, and a folder")
+    (folder / "additional_chat_templates" / "a.jinja").mkdir(parents=True)
+    keys, said = convert(CHECKPOINT.write(folder, files={"tokenizer_config.json": config, "chat_template.jinja": "J"}))
+    check(not keys and "a.jinja" in said, f"a template that is a folder: {said if not keys else 'accepted'}")
+    shutil.rmtree(folder / "additional_chat_templates")
 
 
 # ---- 8-bit weights --------------------------------------------------------------------------------------------------

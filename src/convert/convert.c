@@ -16,13 +16,14 @@ tn_status tn_convert_no_memory(const tn_converter *c) {
 }
 
 const char *tn_convert_path(tn_converter *c, const char *name) {
-    char path[4096];
     struct stat read, written;
-    const int n = snprintf(path, sizeof path, "%s/%s", c->dir, name);
-    if (n < 0 || (size_t)n >= sizeof path) return NULL;
+    const size_t n = strlen(c->dir) + 1 + strlen(name);
+    char *path = tn_arena_alloc(&c->arena, n + 1, 1);
+    if (!path) return NULL;
+    snprintf(path, n + 1, "%s/%s", c->dir, name);
     if (stat(path, &read) == 0 && stat(c->out, &written) == 0)
         c->reads_out |= read.st_dev == written.st_dev && read.st_ino == written.st_ino;
-    return tn_arena_strdup(&c->arena, path, (size_t)n);
+    return path;
 }
 
 tn_status tn_convert_json(tn_converter *c, const char *name, json_type root, json_t **out) {

@@ -99,7 +99,9 @@ static tn_status write_all(tn_converter *c, const char *model, const char *lines
                     "there is neither tokenizer.model nor tokenizer.json nor vocab.txt");
     if (s) return s;
     write_vocab(c, &v);
-    if ((s = write_described(c, &v, true)) || (s = tn_vocab_write_special(c, &v, tokenizer))) return s;
+    if ((s = write_described(c, &v, true))) return s;
+    tn_vocab_write_special(c, &v, tokenizer);
+    if ((s = tn_vocab_write_templates(c))) return s;
     return write_described(c, &v, false);
 }
 

@@ -35,7 +35,10 @@ tn_status tn_vocab_add(tn_converter *c, tn_hf_vocab *v, uint64_t id, const json_
 /* The name of the pre-tokenizer that cuts as tokenizer.json says; what no table has is an error that names --pre. */
 tn_status tn_vocab_find_pre(tn_converter *c, const json_t *tokenizer, const char **name);
 
-/* Ids and flags of special tokens, and the chat template. `tokenizer` may be NULL. */
-tn_status tn_vocab_write_special(tn_converter *c, const tn_hf_vocab *v, const json_t *tokenizer);
+/* Ids and flags of special tokens, and what the normalizer does. `tokenizer` may be NULL. */
+void tn_vocab_write_special(tn_converter *c, const tn_hf_vocab *v, const json_t *tokenizer);
+
+/* The chat templates. */
+tn_status tn_vocab_write_templates(tn_converter *c);
 
 #endif

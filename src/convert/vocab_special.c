@@ -1,9 +1,8 @@
-/* Special tokens and the chat template, from tokenizer.json's post-processor, tokenizer_config.json and config.json, in the
+/* Special tokens, from tokenizer.json's post-processor, tokenizer_config.json and config.json, in the
  * order in which llama.cpp's converter lets them decide, so that its files and ours agree. */
 #include <stdio.h>
 #include <string.h>
 
-#include "../base/fmap.h"
 #include "vocab.h"
 
 typedef enum kind { BOS, EOS, UNK, SEP, PAD, CLS, MASK, EOT, EOM, N_KINDS } kind;
@@ -190,65 +189,6 @@ static void write_ids(const special *s) {
     }
 }
 
-/* ---- The chat template ------------------------------------------------------------------------------------- */
-
-/* Several templates, each with a name; that called default is the template. */
-static tn_status write_templates(tn_converter *c, const json_t *list) {
-    size_t i, n = 0;
-    json_t *item;
-    tn_str *names = tn_arena_alloc(&c->arena, json_array_size(list), sizeof *names);
-    if (!names) return tn_convert_no_memory(c);
-    json_array_foreach(list, i, item) {
-        const json_t *text = json_object_get(item, "template");
-        const char *name = json_string_value(json_object_get(item, "name"));
-        char key[160], plain[96];
-        if (!name || !*name || !json_is_string(text)) continue;
-        snprintf(plain, sizeof plain, "%s", name);
-        for (char *p = plain; *p; p++)
-            if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z'))) *p = '_';
-        const bool is_default = !strcmp(plain, "default");
-        snprintf(key, sizeof key, "tokenizer.chat_template%s%s", is_default ? "" : ".",
-                 is_default ? "" : plain);
-        tn_gguf_set_text(c->writer, key, json_string_value(text), json_string_length(text));
-        if (is_default) continue;
-        names[n] = (tn_str){tn_arena_strdup(&c->arena, plain, strlen(plain)), strlen(plain)};
-        if (!names[n++].ptr) return tn_convert_no_memory(c);
-    }
-    if (n) tn_gguf_set_texts(c->writer, "tokenizer.chat_templates", names, n);
-    return TN_OK;
-}
-
-static tn_status write_template_file(tn_converter *c, const char *path) {
-    tn_fmap map;
-    tn_status s = tn_fmap_open(&map, path, c->err);
-    if (s) return s;
-    tn_gguf_set_text(c->writer, "tokenizer.chat_template", map.size ? (const char *)map.data : "", map.size);
-    tn_fmap_close(&map);
-    return TN_OK;
-}
-
-static tn_status write_chat_template(tn_converter *c) {
-    const json_t *own = json_object_get(c->tokenizer_config, "chat_template");
-    const char *path = tn_convert_path(c, "chat_template.jinja");
-    if (!path) return tn_convert_no_memory(c);
-    if (json_is_string(own))
-        tn_gguf_set_text(c->writer, "tokenizer.chat_template", json_string_value(own),
-                         json_string_length(own));
-    if (json_is_array(own)) return write_templates(c, own);
-    if (own && !json_is_null(own)) return TN_OK;
-    bool exists;
-    json_t *file;
-    tn_status s = tn_fmap_exists(path, &exists, c->err);
-    if (s || exists) return s ? s : write_template_file(c, path);
-    s = tn_convert_json(c, "chat_template.json", JSON_OBJECT, &file);
-    own = json_object_get(file, "chat_template");
-    if (!s && json_is_string(own))
-        tn_gguf_set_text(c->writer, "tokenizer.chat_template", json_string_value(own),
-                         json_string_length(own));
-    json_decref(file);
-    return s;
-}
-
 /* ---- The normalizer ---------------------------------------------------------------------------------------- */
 
 static void write_normalizer(const tn_converter *c, const json_t *normalizer) {
@@ -274,7 +214,7 @@ static void write_case(const tn_converter *c) {
         tn_gguf_set_bool(c->writer, "tokenizer.ggml.normalizer.strip_accents", json_is_true(strip));
 }
 
-tn_status tn_vocab_write_special(tn_converter *c, const tn_hf_vocab *v, const json_t *tokenizer) {
+void tn_vocab_write_special(tn_converter *c, const tn_hf_vocab *v, const json_t *tokenizer) {
     special s = {.c = c, .v = v, .tokenizer = tokenizer};
     read_texts(&s);
     if (c->tokenizer_config || tokenizer) read_post_processor(&s);
@@ -283,5 +223,4 @@ tn_status tn_vocab_write_special(tn_converter *c, const tn_hf_vocab *v, const js
     write_ids(&s);
     write_normalizer(c, json_object_get(tokenizer, "normalizer"));
     if (!tokenizer) write_case(c);
-    return write_chat_template(c);
 }
