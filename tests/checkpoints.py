@@ -318,6 +318,7 @@ class Checkpoint:
             index = {name: file for part, file in zip(parts, files_of) for name in part}
             contents["model.safetensors.index.json"] = {"metadata": {"total_size": 0}, "weight_map": index}
         for name, content in contents.items():
+            (folder / name).parent.mkdir(exist_ok=True)
             if content is None:
                 (folder / name).unlink(missing_ok=True)
             elif isinstance(content, bytes):
@@ -327,12 +328,16 @@ class Checkpoint:
         return folder
 
 
-# What published checkpoints have beside: each file says something that is in the converted one.
-BESIDE = {
-    "README.md": "---\nlicense: mit\ntags: [tiny, test]\nbase_model: some-lab/Base-Model-v2-1B\n---\n# A model\n",
-    "chat_template.jinja": "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
-    "generation_config.json": {"temperature": 0.5, "top_p": 0.9},
-}
+def beside(checkpoint):
+    """What published checkpoints have beside: each file says something that is in the converted one."""
+    config = {key: value for key, value in checkpoint.tokenizer_files()["tokenizer_config.json"].items() if key != "chat_template"}
+    return {
+        "README.md": "---\nlicense: mit\ntags: [tiny, test]\nbase_model: some-lab/Base-Model-v2-1B\n---\n# A model\n",
+        "tokenizer_config.json": config,
+        "chat_template.jinja": "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
+        "additional_chat_templates/tool_use.jinja": "{{ tools }}",
+        "generation_config.json": {"temperature": 0.5, "top_p": 0.9},
+    }
 
 
 def cases():

@@ -427,11 +427,9 @@ def test_templates(folder):
 
     def found(additional=None, **files):
         names = {"jinja": "chat_template.jinja", "json": "chat_template.json", "config": "tokenizer_config.json"}
-        CHECKPOINT.write(folder, files={"tokenizer_config.json": config} | {names[k]: v for k, v in files.items()})
         shutil.rmtree(folder / "additional_chat_templates", ignore_errors=True)
-        for name, text in (additional or {}).items():
-            (folder / "additional_chat_templates").mkdir(exist_ok=True)
-            (folder / "additional_chat_templates" / name).write_text(text)
+        beside = {f"additional_chat_templates/{name}": text for name, text in (additional or {}).items()}
+        CHECKPOINT.write(folder, files={"tokenizer_config.json": config} | beside | {names[k]: v for k, v in files.items()})
         keys, said = convert(folder)
         for name in ("chat_template.jinja", "chat_template.json"):
             (folder / name).unlink(missing_ok=True)

@@ -21,7 +21,7 @@ TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
 def write_checkpoints(folder):
     """One for each kind of tokenizer, and what may stand beside: shards, a card, templates; scaled 8-bit weights; pooling."""
     llama = checkpoints.Checkpoint.of(tiny.CASES["llama"])
-    yield llama.write(folder / "llama", shards=2, files=checkpoints.BESIDE)
+    yield llama.write(folder / "llama", shards=2, files=checkpoints.beside(llama))
 
     name, eight_bits = "model.layers.0.mlp.gate_proj.weight", {"quant_method": "fp8", "weight_block_size": [16, 16]}
     codes, scales = np.full(llama.tensors[name].shape, 0x31, np.uint8), np.ones([-(-n // 16) for n in llama.tensors[name].shape], "f4")

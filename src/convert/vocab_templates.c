@@ -90,7 +90,9 @@ static int compare_files(const void *a, const void *b) {
 static tn_status list_files(tn_converter *c, listed *all) {
     const char *path = tn_convert_path(c, folder);
     if (!path) return tn_convert_no_memory(c);
-    DIR *dir = opendir(path);
+    DIR *dir;
+    do dir = opendir(path);
+    while (!dir && errno == EINTR);
     if (!dir && (errno == ENOENT || errno == ENOTDIR)) return TN_OK;
     bool fits = true;
     int failed = dir ? 0 : errno;

@@ -67,6 +67,7 @@ static const call calls[] = {
     {SYS_access, "access", BY_PATH, false},
     {SYS_readlink, "readlink", BY_PATH, false},
     {SYS_mkdir, "mkdir", BY_PATH, false},
+    {SYS_getdents64, "list", BY_FD, false},
 };
 
 enum { N_CALLS = sizeof calls / sizeof *calls, COUNTED_FROM = SYS_fcntl };
