@@ -17,10 +17,15 @@ typedef struct card {
     const yaml_node_t *root;
 } card;
 
+/* NULL for what is no text: a list, nothing, null. */
 static const char *scalar(const yaml_node_t *node) {
-    return node && node->type == YAML_SCALAR_NODE && node->data.scalar.length
-               ? (const char *)node->data.scalar.value
-               : NULL;
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL"}; /* YAML 1.2.2, 10.3.2 */
+    if (!node || node->type != YAML_SCALAR_NODE) return NULL;
+    const char *text = (const char *)node->data.scalar.value;
+    if (node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return *text ? text : NULL;
+    for (size_t i = 0; i < sizeof nulls / sizeof *nulls; i++)
+        if (!strcmp(text, nulls[i])) return NULL;
+    return text;
 }
 
 static yaml_node_t *field(card *k, const char *name) {
