@@ -513,6 +513,44 @@ def test_8_bits(folder):
     config = {"quantization_config": {"quant_method": "fp8", "weight_block_size": list(block)}}
     keys, said = convert(CHECKPOINT.write(folder, config=config, tensors=wrong))
     check(not keys and "_scale_inv" in said, f"scales of another shape: {said if not keys else 'accepted'}")
+    coded, blocks, good = plain | {name: (codes, kind)}, {"weight_block_size": list(block)}, {"quant_method": "fp8"}
+    for what, scale, config, words in (
+        ("integers as scales", (np.ones(1, "i8"), "I64"), good, "a scale of type I64"),
+        ("three dimensions of scales", (np.ones((*grid, 1), "f4"), "F32"), good | blocks, "fits neither the rows"),
+        ("no scales", (np.ones((0, 1), "f4"), "F32"), good | blocks, "no matrix"),
+        ("no sizes of blocks", (np.ones(grid, "f4"), "F32"), good, "fits neither the rows"),
+        ("blocks of 0", (np.ones(grid, "f4"), "F32"), good | {"weight_block_size": [0, 48]}, "fits neither the rows"),
+        ("blocks of -1", (np.ones(grid, "f4"), "F32"), good | {"weight_block_size": [40, -1]}, "fits neither the rows"),
+        ("blocks of texts", (np.ones(grid, "f4"), "F32"), good | {"weight_block_size": ["40", "48"]}, "fits neither the rows"),
+        ("no method", (np.ones(grid, "f4"), "F32"), blocks, "quant_method ''"),
+        ("another method", (np.ones(grid, "f4"), "F32"), blocks | {"quant_method": "\x1b[31mbnb"}, "expected fp8, compressed-tensors"),
+    ):
+        tensors = coded | {name + "_scale_inv": scale}
+        keys, said = convert(CHECKPOINT.write(folder, config={"quantization_config": config}, tensors=tensors))
+        check(not keys and words in said and "\x1b" not in said, f"8 bits, {what}: {said if not keys else 'accepted'}")
+    norm = "model.norm.weight"
+    vector = plain | {norm: (random_codes(kind, CHECKPOINT.tensors[norm].shape, limit), kind), norm + "_scale": (np.ones(3, "f4"), "F32")}
+    keys, said = convert(CHECKPOINT.write(folder, config={"quantization_config": good}, tensors=vector))
+    check(not keys and "no matrix" in said, f"8 bits, scales of a vector: {said if not keys else 'accepted'}")
+    (folder / "config.json").write_text(json.dumps(CHECKPOINT.config | {"quantization_config": None}))
+    (folder / "model.safetensors").write_bytes(checkpoints.safetensors(plain))
+    keys, said = convert(folder)
+    check(keys, f"a quantization_config of null: {said if not keys else ''}")
+
+
+def test_doubles(folder):
+    """Weights of 64 bits are those of 32 bits that are nearest."""
+    exact = {name: array.astype("f8") * (1 + 2.0**-40) for name, array in CHECKPOINT.tensors.items()}
+    for kind, dtype in (("auto", "F16"), ("f16", "F16"), ("f32", "F32"), ("q8_0", "Q8_0")):
+        keys, found = convert(CHECKPOINT.write(folder, tensors={name: (array, "F64") for name, array in exact.items()}), "--type", kind)
+        check(keys, f"doubles to {kind}: {found}" if not keys else "")
+        single = {name: (array.astype("f4"), "F32") for name, array in exact.items()}
+        same_kind = "f16" if kind == "auto" else kind
+        expected = convert(CHECKPOINT.write(folder, tensors=single), "--type", same_kind)[1]
+        for name in expected if keys else ():
+            same = np.array_equal(found[name][0], expected[name][0]) and found[name][1] == expected[name][1]
+            check(same, f"doubles to {kind}: {name} {found[name][1]}, {expected[name][1]}")
+        check(not keys or dtype in {kind for _, kind in found.values()}, f"doubles to {kind}: none is {dtype}")
 
 
 # ---- 4-bit weights --------------------------------------------------------------------------------------------------
