@@ -19,6 +19,7 @@ try:
     import gguf
     import numpy as np
 
+    import tiny
     from refusals import Runner
 except ImportError as error:
     print(f"skipped: {error}")
@@ -329,10 +330,7 @@ class Package(Case):
             getattr(writer, method)(key, value)
         for name, data, quant in self.arrays():
             writer.add_tensor(name, data, raw_dtype=quant)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
+        tiny.finish(writer)
 
     def check(self, info, readers):
         for key, (kind, _, value) in self.VALUES.items():

@@ -318,10 +318,7 @@ class Bench:
             writer = gguf.GGUFWriter(self.input, "none")
             for name, values in tensors.items():
                 writer.add_tensor(name, values)
-            writer.write_header_to_file()
-            writer.write_kv_data_to_file()
-            writer.write_tensors_to_file()
-            writer.close()
+            tiny.finish(writer)
             self.check(f"importance matrix in GGUF: {what}", arguments, words)
 
     def states(self):

@@ -27,6 +27,7 @@ try:
     import numpy as np
     from gguf.quants import dequantize, quantize
 
+    import tiny
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -68,10 +69,7 @@ def write_source(path, columns=512, rows=24, dtype=np.float32, names=("blk.0.ffn
     writer.add_float32("a.float", 0.5)
     for name, data in tensors.items():
         writer.add_tensor(name, data)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    tiny.finish(writer)
     return tensors
 
 
@@ -258,10 +256,7 @@ class Quantize(unittest.TestCase):
             for name, w in weights.items():
                 writer.add_tensor(f"{name}.in_sum2", (w * 40).reshape(1, -1).astype(np.float32))
                 writer.add_tensor(f"{name}.counts", np.array([[count]], np.float32))
-            writer.write_header_to_file()
-            writer.write_kv_data_to_file()
-            writer.write_tensors_to_file()
-            writer.close()
+            tiny.finish(writer)
         else:
             parts = [struct.pack("<i", len(weights))]
             for name, w in weights.items():

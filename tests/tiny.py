@@ -358,6 +358,14 @@ META_TYPES = {
 }
 
 
+def finish(writer, path=None):
+    """Writes all that a writer of the gguf package was given, to the path that it was given where there is none, and closes it."""
+    writer.write_header_to_file(path)
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 class Writer(gguf.GGUFWriter):
     """The gguf package's writer, which also writes empty arrays."""
 
@@ -402,10 +410,7 @@ class Model:
         for name, (array, kind) in encoded.items():
             if name not in drop:
                 writer.add_tensor(name, array, raw_dtype=kind)
-        writer.write_header_to_file(path)
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
+        finish(writer, path)
         return path
 
     def dequantized(self, dtype):
