@@ -460,6 +460,15 @@ def test_templates(folder):
     check(told == expected, f"templates in a folder: {told}")
     check(found(json={"chat_template": "{{ y }}"}, additional=beside) == {key: "{{ y }}"}, "a folder, but no chat_template.jinja")
     check(found(config=config | {"chat_template": inline}, jinja="J", additional=beside) == {key: inline}, "inline, and a folder")
+    for n, where in ((64, None), (65, "more than 64")):
+        many = {f"t{i}": str(i) for i in range(n)}
+        for told in (
+            found(config=config | {"chat_template": [{"name": name, "template": text} for name, text in many.items()]}),
+            found(jinja="J", additional={name + ".jinja": text for name, text in many.items()}),
+        ):
+            good = where in told.get("error", "") if where else sorted(told[key + "s"]) == sorted(many)
+            check(good, f"{n} templates: {told}")
+    shutil.rmtree(folder / "additional_chat_templates")
     (folder / "additional_chat_templates" / "a.jinja").mkdir(parents=True)
     keys, said = convert(CHECKPOINT.write(folder, files={"tokenizer_config.json": config, "chat_template.jinja": "J"}))
     check(not keys and "a.jinja" in said, f"a template that is a folder: {said if not keys else 'accepted'}")

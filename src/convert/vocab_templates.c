@@ -11,11 +11,17 @@
 
 static const char folder[] = "additional_chat_templates", suffix[] = ".jinja";
 
+enum { MAX_TEMPLATES = 64 };
+
 /* Those that have a name, as they are written. */
 typedef struct named {
-    tn_str *names;
+    tn_str names[MAX_TEMPLATES];
     size_t n;
 } named;
+
+static tn_status too_many(const tn_converter *c, const char *where) {
+    return TN_BAD(c, "%s: more than %d chat templates", where, MAX_TEMPLATES);
+}
 
 static void write_plain(const tn_converter *c, const char *text, uint64_t n) {
     tn_gguf_set_text(c->writer, "tokenizer.chat_template", text, n);
@@ -40,50 +46,50 @@ static tn_status write_named(tn_converter *c, named *all, const char *name, cons
     return copy ? TN_OK : tn_convert_no_memory(c);
 }
 
-static tn_status begin_named(tn_converter *c, named *all, size_t most) {
-    *all = (named){.names = tn_arena_alloc(&c->arena, most, sizeof *all->names)};
-    return all->names ? TN_OK : tn_convert_no_memory(c);
-}
-
-static void end_named(const tn_converter *c, const named *all) {
+static void write_names(const tn_converter *c, const named *all) {
     if (all->n) tn_gguf_set_texts(c->writer, "tokenizer.chat_templates", all->names, all->n);
 }
 
 static tn_status write_list(tn_converter *c, const json_t *list) {
     size_t i;
     json_t *item;
-    named all;
-    tn_status s = begin_named(c, &all, json_array_size(list));
+    named all = {.n = 0};
+    tn_status s = TN_OK;
+    if (json_array_size(list) > MAX_TEMPLATES) return too_many(c, "tokenizer_config.json");
     json_array_foreach(list, i, item) {
         const json_t *text = json_object_get(item, "template");
         const char *name = json_string_value(json_object_get(item, "name"));
         if (!s && name && *name && json_is_string(text))
             s = write_named(c, &all, name, json_string_value(text), json_string_length(text));
     }
-    if (!s) end_named(c, &all);
+    if (!s) write_names(c, &all);
     return s;
 }
 
 /* ---- Files ------------------------------------------------------------------------------------------------- */
 
 typedef struct listed {
-    char **names; /* in the arena */
-    size_t n, cap;
+    char *names[MAX_TEMPLATES]; /* in the arena */
+    size_t n;
 } listed;
-
-static bool list_file(tn_converter *c, listed *all, const char *file) {
-    if (all->n == all->cap) {
-        const size_t cap = all->cap ? 2 * all->cap : 8;
-        char **more = tn_arena_alloc(&c->arena, cap, sizeof *more);
-        if (!more) return false;
-        if (all->n) memcpy(more, all->names, all->n * sizeof *more);
-        all->names = more, all->cap = cap;
-    }
-    return (all->names[all->n++] = tn_arena_strdup(&c->arena, file, strlen(file))) != NULL;
-}
 
 static int compare_files(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds the names of the folder's files that are templates. */
+static tn_status read_folder(tn_converter *c, const char *path, DIR *dir, listed *all) {
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry)
+            return errno ? tn_fail(c->err, TN_ERR_IO, TN_CONVERT_WHAT, path, "%s", strerror(errno)) : TN_OK;
+        const size_t n = strlen(entry->d_name), n_suffix = strlen(suffix);
+        if (n <= n_suffix || strcmp(entry->d_name + n - n_suffix, suffix) != 0) continue;
+        if (all->n == MAX_TEMPLATES) return too_many(c, folder);
+        if (!(all->names[all->n++] = tn_arena_strdup(&c->arena, entry->d_name, n)))
+            return tn_convert_no_memory(c);
+    }
 }
 
 /* The files of the folder that are templates, sorted; none where there is no folder. */
@@ -94,22 +100,11 @@ static tn_status list_files(tn_converter *c, listed *all) {
     do dir = opendir(path);
     while (!dir && errno == EINTR);
     if (!dir && (errno == ENOENT || errno == ENOTDIR)) return TN_OK;
-    bool fits = true;
-    int failed = dir ? 0 : errno;
-    while (!failed && fits) {
-        errno = 0;
-        const struct dirent *entry = readdir(dir);
-        failed = errno;
-        if (!entry) break;
-        const size_t n = strlen(entry->d_name), n_suffix = strlen(suffix);
-        if (n > n_suffix && !strcmp(entry->d_name + n - n_suffix, suffix))
-            fits = list_file(c, all, entry->d_name);
-    }
-    if (dir) closedir(dir);
-    if (!fits) return tn_convert_no_memory(c);
-    if (failed) return tn_fail(c->err, TN_ERR_IO, TN_CONVERT_WHAT, path, "%s", strerror(failed));
-    if (all->n) qsort(all->names, all->n, sizeof *all->names, compare_files);
-    return TN_OK;
+    if (!dir) return tn_fail(c->err, TN_ERR_IO, TN_CONVERT_WHAT, path, "%s", strerror(errno));
+    const tn_status s = read_folder(c, path, dir, all);
+    closedir(dir);
+    if (!s) qsort(all->names, all->n, sizeof *all->names, compare_files);
+    return s;
 }
 
 /* The text of a file; NULL for `name`: the one without. */
@@ -127,18 +122,17 @@ static tn_status write_file(tn_converter *c, named *all, const char *path, const
 }
 
 static tn_status write_files(tn_converter *c, const char *path) {
-    listed files = {0};
-    named all = {0};
+    listed files = {.n = 0};
+    named all = {.n = 0};
     tn_status s = write_file(c, NULL, path, NULL);
     if (!s) s = list_files(c, &files);
-    if (!s) s = begin_named(c, &all, files.n);
     for (size_t i = 0; !s && i < files.n; i++) {
         char file[sizeof folder + 256], name[256];
         snprintf(file, sizeof file, "%s/%.255s", folder, files.names[i]);
         snprintf(name, sizeof name, "%.*s", (int)(strlen(files.names[i]) - strlen(suffix)), files.names[i]);
         s = write_file(c, &all, tn_convert_path(c, file), name);
     }
-    if (!s) end_named(c, &all);
+    if (!s) write_names(c, &all);
     return s;
 }
 
