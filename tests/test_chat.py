@@ -32,6 +32,11 @@ STATUS = rb"\[\d+ tokens[^\]]*\]"
 needs_model = unittest.skipUnless(MODEL.is_file(), f"{MODEL.name} is not in the cache (tools/fetch-model fetches it)")
 
 
+def command(args):
+    """A chat whose answers are those of every run: some of other seeds are empty."""
+    return [TERN, "chat", *map(str, args), *(() if "-s" in args else ("-s", "1"))]
+
+
 def environment(**more):
     env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "LC_ALL", "LC_CTYPE")}
     return {**env, "TERM": "xterm", "LANG": "C.UTF-8", "HOME": "/nonexistent", **more}
@@ -45,7 +50,7 @@ class Terminal:
         master, slave = pty.openpty()
         self.master, self.seen = master, b""
         self.resize(80, 24)
-        self.process = subprocess.Popen([TERN, "chat", *map(str, args)], stdin=slave, stdout=slave, stderr=slave,
+        self.process = subprocess.Popen(command(args), stdin=slave, stdout=slave, stderr=slave,
                                         env=environment(**env), start_new_session=True, preexec_fn=self.control)
         os.close(slave)
 
@@ -99,7 +104,7 @@ class Terminal:
 
 def talk(*args, lines, timeout=120):
     text = "".join(line + "\n" for line in lines).encode()
-    return subprocess.run([TERN, "chat", *map(str, args)], input=text, capture_output=True, timeout=timeout, env=environment())
+    return subprocess.run(command(args), input=text, capture_output=True, timeout=timeout, env=environment())
 
 
 def width(text):

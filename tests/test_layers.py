@@ -64,7 +64,7 @@ LIBRARY_HEADERS = {
     "jansson.h": r"(tools|formats|src/(base|text|convert|api))/",  # src/api: conversations come as JSON text
     "histedit.h": r"tools/",
     "pthread.h": r"(src/exec|examples)/",
-    "dirent.h": r"examples/",
+    "dirent.h": r"(src/convert|examples)/",  # convert: a checkpoint is a folder
     "gtk/gtk.h": r"examples/desktop/",
     "immintrin.h": r"(kernels/x86|src/exec)/",  # exec: the pause of a spinning thread, the speed of multiplies
     "cpuid.h": r"src/base/",
