@@ -110,7 +110,8 @@ static tn_status list_files(tn_converter *c, listed *all) {
 /* The text of a file; NULL for `name`: the one without. */
 static tn_status write_file(tn_converter *c, named *all, const char *path, const char *name) {
     tn_fmap map;
-    tn_status s = path ? tn_fmap_open(&map, path, c->err) : tn_convert_no_memory(c);
+    if (!path) return tn_convert_no_memory(c);
+    tn_status s = tn_fmap_open(&map, path, c->err);
     if (s) return s;
     const char *text = map.size ? (const char *)map.data : "";
     if (name)
