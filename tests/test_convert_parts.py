@@ -404,12 +404,16 @@ def test_post_processors(folder):
         if not keys:
             check(False, f"post-processor, {what}: {said}")
             continue
-        around = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).encode("a").ids
-        expected = [around[0] == ids["<|begin|>"], around[-1] in (ids["<|end|>"], ids["<pad>"])]
+        reader = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        text, around = reader.encode("a", add_special_tokens=False).ids, reader.encode("a").ids
+        expected = [around[0] != text[0], around[-1] != text[-1]]
         for i, name in enumerate(("add_bos_token", "add_eos_token")):
             expected[i] = change[name] if isinstance(change.get(name), bool) else expected[i]
         found = [bool(keys.get(K + "add_bos_token")), bool(keys.get(K + "add_eos_token"))]
         check(found == expected, f"post-processor, {what}: around a text {found}, expected {expected}")
+        if not any(isinstance(value, bool) for value in change.values()):
+            made = [keys.get(K + "bos_token_id")] * found[0] + text + [keys.get(K + "eos_token_id")] * found[1]
+            check(made == around, f"post-processor, {what}: {made}, expected {around}")
         reference = gguf.SpecialVocab(folder, n_vocab=300)
         expected = [reference.add_special_token.get("sep"), *(reference.special_token_ids.get(name) for name in ("eos", "eot", "sep"))]
         found = [keys.get(K + name) for name in ("add_sep_token", "eos_token_id", "eot_token_id", "seperator_token_id")]

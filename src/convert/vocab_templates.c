@@ -107,17 +107,12 @@ static tn_status list_files(tn_converter *c, listed *all) {
     return s;
 }
 
-/* The text of a file; NULL for `name`: the one without. */
 static tn_status write_file(tn_converter *c, named *all, const char *path, const char *name) {
     tn_fmap map;
     if (!path) return tn_convert_no_memory(c);
     tn_status s = tn_fmap_open(&map, path, c->err);
     if (s) return s;
-    const char *text = map.size ? (const char *)map.data : "";
-    if (name)
-        s = write_named(c, all, name, text, map.size);
-    else
-        write_plain(c, text, map.size);
+    s = write_named(c, all, name, map.size ? (const char *)map.data : "", map.size);
     tn_fmap_close(&map);
     return s;
 }
@@ -125,7 +120,7 @@ static tn_status write_file(tn_converter *c, named *all, const char *path, const
 static tn_status write_files(tn_converter *c, const char *path) {
     listed files = {.n = 0};
     named all = {.n = 0};
-    tn_status s = write_file(c, NULL, path, NULL);
+    tn_status s = write_file(c, &all, path, "default");
     if (!s) s = list_files(c, &files);
     for (size_t i = 0; !s && i < files.n; i++) {
         char file[sizeof folder + 256], name[256];

@@ -217,7 +217,7 @@ static void reserved_space_is_zero_and_costs_nothing_until_touched(void **state)
     tn_unreserve(NULL, bytes);
 }
 
-/* ---- Reader and file maps ---- */
+/* ---- Patterns ---- */
 
 /* By the definition of each sign, one way after the other. */
 static bool matches(const char *pattern, const char *name, size_t n) {
@@ -248,6 +248,8 @@ static void patterns_match_as_their_signs_say(void **state) {
     assert_true(tn_match("a?c", "a\0c", 3));
     assert_false(tn_match("a", "a\0", 2));
 }
+
+/* ---- Reader and file maps ---- */
 
 static void the_reader_never_passes_its_end(void **state) {
     (void)state;
